@@ -1,0 +1,1 @@
+"""Regard: "Attention Is All You Need", whole."""

@@ -1,0 +1,395 @@
+"""The settings of a run: frozen dataclasses, read strictly from TOML, changed by `--set`.
+
+Order of precedence: defaults < `[model] preset` < recipe < `--set`. An unknown key is an error that
+suggests the nearest right one; a wrong value is an error that names the key, the value and what it may be.
+This module imports nothing heavy and knows nothing of the rest of the package.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import tomllib
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from regard.errors import ConfigError
+
+Position = Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "none"]
+NormOrder = Literal["post", "pre"]
+NormKind = Literal["layernorm", "rmsnorm"]
+FeedForwardKind = Literal["relu", "gelu", "swiglu"]
+Sharing = Literal["all", "output", "none"]
+TokenizerKind = Literal["bpe", "unigram"]
+Precision = Literal["auto", "float32", "bfloat16"]
+OptimizerKind = Literal["adam", "adamw"]
+ScheduleKind = Literal["inverse_sqrt", "cosine", "constant"]
+Metric = Literal["loss", "bleu", "chrf"]
+SearchMethod = Literal["beam", "sample"]
+ToyTask = Literal["", "copy", "reverse"]
+
+
+def setting(default: Any, low: float | None = None, high: float | None = None, below: float | None = None) -> Any:
+    """A dataclass field with the range of values it may take."""
+    return field(default=default, metadata={"low": low, "high": high, "below": below})
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """One parallel corpus: two aligned files, one TSV or JSONL file, or a toy task made on the spot."""
+
+    src: str = ""  # one sentence a line, plain, .gz or .zst
+    tgt: str = ""
+    file: str = ""  # .tsv (source TAB target) or .jsonl (an object a line), plain, .gz or .zst
+    src_field: str = "src"  # the JSONL keys
+    tgt_field: str = "tgt"
+    toy: ToyTask = ""
+    size: int = setting(10_000, low=1)  # pairs of a toy corpus
+    seed: int = 1  # of a toy corpus
+    weight: float = setting(1.0, low=0.0)  # 2: every pair twice an epoch; 0.5: half of the pairs each epoch
+    about: str = ""  # what it is and where it is published: shown when it is not there
+    published: str = ""
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """The SentencePiece tokenizer: trained on the training corpora unless `files` names one."""
+
+    files: tuple[str, ...] = ()  # ready .model files: one (joint), or two (source, target)
+    kind: TokenizerKind = "bpe"
+    vocab_size: int = setting(8_000, low=270)
+    joint: bool = True
+    character_coverage: float = setting(0.9998, low=0.5, high=1.0)
+    sampling: float = setting(0.0, low=0.0, below=1.0)  # BPE-dropout's p, or 1 − alpha for unigram; 0: off
+
+
+@dataclass(frozen=True)
+class FilterConfig:
+    """Which training pairs are left out."""
+
+    max_tokens: int = setting(256, low=1)  # on either side, counted in pieces
+    max_ratio: float = setting(9.0, low=1.0)  # longer side : shorter side, in pieces, when one has more than ten
+    drop_identical: bool = True  # source = target
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    src_lang: str = ""
+    tgt_lang: str = ""
+    train: tuple[CorpusConfig, ...] = ()
+    valid: tuple[CorpusConfig, ...] = ()
+    test: tuple[CorpusConfig, ...] = ()
+    lowercase: bool = False
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    filters: FilterConfig = FilterConfig()
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The encoder–decoder Transformer. The defaults are the paper's, at size `small`."""
+
+    d_model: int = setting(256, low=1)
+    n_heads: int = setting(4, low=1)
+    d_ff: int = setting(1024, low=1)
+    n_encoder_layers: int = setting(3, low=1)
+    n_decoder_layers: int = setting(3, low=1)
+    position: Position = "sinusoidal"
+    max_positions: int = setting(1024, low=1)  # of learned positions; the others have no limit
+    norm_order: NormOrder = "post"
+    norm: NormKind = "layernorm"
+    ffn: FeedForwardKind = "relu"
+    sharing: Sharing = "all"  # all: source, target and output are one matrix; output: target and output
+    dropout: float = setting(0.1, low=0.0, below=1.0)
+    attention_dropout: float = setting(0.0, low=0.0, below=1.0)
+    activation_dropout: float = setting(0.0, low=0.0, below=1.0)
+    src_vocab_size: int = setting(0, low=0)  # 0: the tokenizer's
+    tgt_vocab_size: int = setting(0, low=0)
+
+    def __post_init__(self) -> None:
+        if self.d_model % self.n_heads:
+            raise ConfigError(
+                f"model.n_heads = {self.n_heads} does not divide model.d_model = {self.d_model}: every head gets "
+                f"d_model / n_heads dimensions, so take one of {divisors(self.d_model)}"
+            )
+        if self.position == "rotary" and (self.d_model // self.n_heads) % 2:
+            raise ConfigError(
+                f"model.position = 'rotary' turns pairs of dimensions, so d_model / n_heads must be even; "
+                f"it is {self.d_model // self.n_heads}"
+            )
+        if self.sharing == "all" and self.src_vocab_size != self.tgt_vocab_size:
+            raise ConfigError(
+                "model.sharing = 'all' needs one vocabulary for both languages: set data.tokenizer.joint = true, "
+                "or model.sharing = 'output'"
+            )
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    seed: int = 1
+    max_steps: int = setting(100_000, low=1)
+    max_epochs: int = setting(0, low=0)  # 0: no limit but max_steps
+    max_minutes: float = setting(0.0, low=0.0)  # 0: no limit
+    batch_tokens: int = setting(4096, low=1)  # padded tokens of the longer side in a batch
+    accumulate: int = setting(1, low=1)  # batches a step
+    optimizer: OptimizerKind = "adam"
+    lr: float = setting(0.0, low=0.0)  # the peak; 0: the paper's, (d_model · warmup_steps)^-0.5
+    beta1: float = setting(0.9, low=0.0, below=1.0)
+    beta2: float = setting(0.98, low=0.0, below=1.0)
+    eps: float = setting(1e-9, low=0.0)
+    weight_decay: float = setting(0.0, low=0.0)
+    schedule: ScheduleKind = "inverse_sqrt"
+    warmup_steps: int = setting(4000, low=1)
+    clip_norm: float = setting(0.0, low=0.0)  # 0: off
+    label_smoothing: float = setting(0.1, low=0.0, below=1.0)
+    r_drop: float = setting(0.0, low=0.0)  # weight of the divergence between two dropouts of a batch; 0: off
+    ema: float = setting(0.0, low=0.0, below=1.0)  # decay of the averaged weights; 0: off
+    precision: Precision = "auto"
+    threads: int = setting(0, low=0)  # 0: every core
+    log_every: int = setting(50, low=1)  # steps
+    validate_every: int = setting(0, low=0)  # steps; 0: at the end of each epoch
+    checkpoint_every: int = setting(0, low=0)  # steps; 0: at each validation
+    keep: int = setting(5, low=1)  # checkpoints kept, besides the best
+    average: int = setting(5, low=1)  # last checkpoints averaged into the final model; 1: the best alone
+    metric: Metric = "loss"  # what "best" and early stopping look at
+    patience: int = setting(0, low=0)  # validations without a better value before stopping; 0: never
+    valid_translate: int = setting(200, low=0)  # validation sentences translated for BLEU and chrF
+    samples: int = setting(3, low=0)  # of them shown
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    method: SearchMethod = "beam"
+    beam: int = setting(4, low=1)  # 1: greedy
+    length_penalty: float = setting(0.6, low=0.0)
+    max_length_ratio: float = setting(1.0, low=0.0)  # longest output = ratio · source + extra, in pieces
+    max_length_extra: int = setting(50, low=1)
+    no_repeat_ngram: int = setting(0, low=0)  # no n-gram of this size twice in an output; 0: off
+    temperature: float = setting(1.0, low=0.01)
+    top_k: int = setting(0, low=0)  # 0: off
+    top_p: float = setting(1.0, low=0.0, high=1.0)
+    seed: int = 1
+    batch_tokens: int = setting(2048, low=1)  # padded source tokens decoded together
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    decode: DecodeConfig = DecodeConfig()
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": dict(d_model=128, n_heads=4, d_ff=256, n_encoder_layers=4, n_decoder_layers=4, dropout=0.3),
+    "small": dict(d_model=256, n_heads=4, d_ff=1024, n_encoder_layers=3, n_decoder_layers=3, dropout=0.1),
+    "base": dict(d_model=512, n_heads=8, d_ff=2048, n_encoder_layers=6, n_decoder_layers=6, dropout=0.1),
+    "big": dict(d_model=1024, n_heads=16, d_ff=4096, n_encoder_layers=6, n_decoder_layers=6, dropout=0.3),
+}
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The run that a recipe and its `--set key=value` overrides describe."""
+    path = Path(path)
+    try:
+        tree = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no recipe at {path}; the ones that ship with Regard are in recipes/") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder; a recipe is a .toml file") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    for override in overrides:
+        set_key(tree, override)
+    try:
+        run = run_from_dict(tree)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return dataclasses.replace(run, data=anchor_paths(run.data, path.parent.absolute()))
+
+
+def run_from_dict(tree: Mapping[str, Any]) -> RunConfig:
+    """A RunConfig from nested dictionaries, the preset filled in, every key and value checked."""
+    tree = dict(tree)
+    model = dict(tree["model"]) if isinstance(tree.get("model"), dict) else tree.get("model", {})
+    if isinstance(model, dict) and "preset" in model:
+        tree["model"] = {**preset(model.pop("preset")), **model}
+    return build(RunConfig, tree, "")
+
+
+def preset(name: object) -> dict[str, Any]:
+    """The model settings of a named size."""
+    if not isinstance(name, str) or name not in PRESETS:
+        raise ConfigError(f"model.preset = {name!r} is not known; {suggestion(str(name), PRESETS)}")
+    return dict(PRESETS[name])
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Nested dictionaries of plain values: what is written to JSON."""
+    return dataclasses.asdict(config)
+
+
+def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Every setting by its dotted name, for showing and comparing runs."""
+    flat: dict[str, Any] = {}
+    items = enumerate(config) if isinstance(config, list | tuple) else config.items()
+    for key, value in items:
+        name = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(value, dict) or (isinstance(value, list | tuple) and value and isinstance(value[0], dict)):
+            flat.update(flatten(value, name))
+        else:
+            flat[name] = list(value) if isinstance(value, tuple) else value
+    return flat
+
+
+def differences(old: RunConfig, new: RunConfig) -> list[tuple[str, Any, Any]]:
+    """The settings in which two runs differ: (name, old, new)."""
+    before, after = flatten(to_dict(old)), flatten(to_dict(new))
+    names = sorted(before.keys() | after.keys())
+    return [(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)]
+
+
+def to_toml(run: RunConfig) -> str:
+    """The resolved run as a recipe that gives the same run again."""
+    lines: list[str] = []
+
+    def table(name: str, values: Mapping[str, Any], header: str) -> None:
+        scalars = {k: v for k, v in values.items() if not isinstance(v, dict) and not is_table_list(v)}
+        lines.append(header)
+        lines.extend(f"{key} = {toml_value(value)}" for key, value in scalars.items())
+        lines.append("")
+        for key, value in values.items():
+            if isinstance(value, dict):
+                table(f"{name}.{key}", value, f"[{name}.{key}]")
+            elif is_table_list(value):
+                for item in value:
+                    table(f"{name}.{key}", item, f"[[{name}.{key}]]")
+
+    for section, values in to_dict(run).items():
+        table(section, values, f"[{section}]")
+    return "\n".join(lines)
+
+
+def is_table_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], dict)
+
+
+def toml_value(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+            return f'"{escaped}"'
+        case list() | tuple():
+            return "[" + ", ".join(toml_value(item) for item in value) + "]"
+        case _:
+            return repr(value)
+
+
+def set_key(tree: dict[str, Any], override: str) -> None:
+    """Apply one `section.key=value`; the value is read as TOML, or else as a bare string."""
+    name, equals, text = override.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(f"--set {override!r} is not of the form key=value, such as --set train.lr=3e-4")
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    *sections, key = name.strip().split(".")
+    for section in sections:
+        inner: Any = tree.get(section, {})
+        if isinstance(inner, list):
+            raise ConfigError(f"--set {name}: {section} is a list of tables; change it in the recipe")
+        tree[section] = inner = dict(inner) if isinstance(inner, dict) else {}
+        tree = inner
+    tree[key] = value
+
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], tree: Any, where: str) -> T:
+    """A dataclass from a dictionary, with every key known and every value of the right kind."""
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"{where or 'the recipe'} must be a table of settings, not {tree!r}")
+    hints = get_type_hints(kind)
+    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{where}.{key}" if where else key
+        if key not in fields:
+            raise ConfigError(f"unknown key {name}; {suggestion(key, fields)}")
+        values[key] = convert(hints[key], value, name)
+        check_range(name, values[key], fields[key].metadata)
+    return kind(**values)
+
+
+def convert(kind: Any, value: Any, name: str) -> Any:
+    """`value` as the type that the setting has, or an error that says what it may be."""
+    origin = get_origin(kind)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return build(kind, value, name)
+    if origin is Literal:
+        if value not in get_args(kind):
+            raise ConfigError(f"{name} = {value!r} is not possible; it may be one of {listed(get_args(kind))}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{name} must be a list, not {value!r}")
+        inner = get_args(kind)[0]
+        return tuple(convert(inner, item, f"{name}[{i}]") for i, item in enumerate(value))
+    if origin in (Union, types.UnionType):
+        raise TypeError(f"{name}: settings have one type each")
+    right = isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not right:
+        what = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]
+        raise ConfigError(f"{name} = {value!r} is not possible; it must be {what}")
+    return value
+
+
+def check_range(name: str, value: Any, limits: Mapping[str, Any]) -> None:
+    low, high, below = limits.get("low"), limits.get("high"), limits.get("below")
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return
+    if value != value or (low is not None and value < low):
+        raise ConfigError(f"{name} = {value!r} is too small; the least is {low}")
+    if high is not None and value > high:
+        raise ConfigError(f"{name} = {value!r} is too large; the most is {high}")
+    if below is not None and value >= below:
+        raise ConfigError(f"{name} = {value!r} is too large; it must be below {below}")
+
+
+def suggestion(wrong: str, right: Any) -> str:
+    near = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"it may be one of {listed(sorted(right))}"
+
+
+def listed(names: Any) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0][:24]
+
+
+def anchor_paths(data: DataConfig, folder: Path) -> DataConfig:
+    """Relative paths in a recipe are relative to the recipe; those with ${VARIABLES} stay as they are."""
+
+    def anchor(path: str) -> str:
+        return path if not path or "$" in path else os.path.normpath(folder / path)
+
+    def corpus(config: CorpusConfig) -> CorpusConfig:
+        paths = {name: anchor(getattr(config, name)) for name in ("src", "tgt", "file")}
+        return dataclasses.replace(config, **paths)
+
+    corpora = {split: tuple(map(corpus, getattr(data, split))) for split in ("train", "valid", "test")}
+    tokenizer = dataclasses.replace(data.tokenizer, files=tuple(map(anchor, data.tokenizer.files)))
+    return dataclasses.replace(data, tokenizer=tokenizer, **corpora)
