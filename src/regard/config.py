@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import os
 import tomllib
 import types
@@ -184,10 +185,10 @@ class RunConfig:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": dict(d_model=128, n_heads=4, d_ff=256, n_encoder_layers=4, n_decoder_layers=4, dropout=0.3),
-    "small": dict(d_model=256, n_heads=4, d_ff=1024, n_encoder_layers=3, n_decoder_layers=3, dropout=0.1),
-    "base": dict(d_model=512, n_heads=8, d_ff=2048, n_encoder_layers=6, n_decoder_layers=6, dropout=0.1),
-    "big": dict(d_model=1024, n_heads=16, d_ff=4096, n_encoder_layers=6, n_decoder_layers=6, dropout=0.3),
+    "tiny": {"d_model": 128, "n_heads": 4, "d_ff": 256, "n_encoder_layers": 4, "n_decoder_layers": 4, "dropout": 0.3},
+    "small": {"d_model": 256, "n_heads": 4, "d_ff": 1024, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1},
+    "base": {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_encoder_layers": 6, "n_decoder_layers": 6, "dropout": 0.1},
+    "big": {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "n_encoder_layers": 6, "n_decoder_layers": 6, "dropout": 0.3},
 }
 
 
@@ -200,6 +201,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise ConfigError(f"there is no recipe at {path}; the ones that ship with Regard are in recipes/") from None
     except IsADirectoryError:
         raise ConfigError(f"{path} is a folder; a recipe is a .toml file") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
@@ -284,8 +287,8 @@ def toml_value(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{escaped}"'
+            # JSON's escapes are TOML's too, but for one control character that JSON lets pass.
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case list() | tuple():
             return "[" + ", ".join(toml_value(item) for item in value) + "]"
         case _:
@@ -387,9 +390,9 @@ def anchor_paths(data: DataConfig, folder: Path) -> DataConfig:
         return path if not path or "$" in path else os.path.normpath(folder / path)
 
     def corpus(config: CorpusConfig) -> CorpusConfig:
-        paths = {name: anchor(getattr(config, name)) for name in ("src", "tgt", "file")}
+        paths: dict[str, Any] = {name: anchor(getattr(config, name)) for name in ("src", "tgt", "file")}
         return dataclasses.replace(config, **paths)
 
-    corpora = {split: tuple(map(corpus, getattr(data, split))) for split in ("train", "valid", "test")}
+    corpora: dict[str, Any] = {split: tuple(map(corpus, getattr(data, split))) for split in ("train", "valid", "test")}
     tokenizer = dataclasses.replace(data.tokenizer, files=tuple(map(anchor, data.tokenizer.files)))
     return dataclasses.replace(data, tokenizer=tokenizer, **corpora)

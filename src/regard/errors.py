@@ -31,7 +31,7 @@ class RunError(RegardError):
     code = 5
 
 
-class TrainingDiverged(RegardError):
+class TrainingDiverged(RegardError):  # noqa: N818
     """The loss is no longer a number."""
 
     code = 6

@@ -1,0 +1,56 @@
+"""`regard average`: one model out of several checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from regard.errors import ConfigError, RunError
+
+LAST = 5  # as the paper did for base, section 6.1
+
+
+@click.command("average")
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--last", type=click.IntRange(min=1), help="Of a run: how many of its last checkpoints. [5]")
+@click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="The model folder to write.")
+def command(folders: tuple[Path, ...], last: int | None, output: Path) -> None:
+    """Write the model whose weights are the mean of those in FOLDERS: checkpoints, models, or one run.
+
+    Of a run, the last checkpoints are taken. Tokenizer, settings and card are the last folder's.
+
+    \b
+    Examples:
+      regard average runs/reverse -o averaged
+      regard average runs/reverse --last 10 -o averaged
+      regard average runs/reverse/checkpoints/step-0000[5-9]* -o averaged
+    """
+    from regard.train.average import write_average
+
+    if not folders:
+        raise ConfigError("average of what? Name a run folder, or several checkpoints or model folders")
+    chosen = list(folders)
+    if len(folders) == 1 and (folders[0] / "checkpoints").is_dir():
+        chosen = last_checkpoints(folders[0], last)
+    elif last is not None:
+        raise ConfigError("--last goes with one run folder; of checkpoints, name just the ones to average")
+    try:
+        write_average(chosen, output)
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be written: {error}") from None
+    click.echo(f"{output} is the mean of {', '.join(folder.name for folder in chosen)}")
+
+
+def last_checkpoints(run: Path, wanted: int | None) -> list[Path]:
+    """The newest checkpoints of a run; where there are fewer than wanted, all of them, and a word about it."""
+    from regard.train.run import RunFolder
+
+    folder = RunFolder(run)
+    steps = folder.saved_steps()
+    if not steps:
+        raise RunError(f"{run} has no checkpoint yet; regard train writes one at each validation")
+    count = wanted or LAST
+    if len(steps) < count:
+        click.echo(f"{run} has only {len(steps)} of the {count} checkpoints; averaging those", err=True)
+    return [folder.checkpoint(step) for step in steps[-count:]]

@@ -1,0 +1,74 @@
+"""`regard config`: what a recipe comes to, and whether it is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from regard.config import DataConfig
+
+recipe_argument = click.argument("recipe", type=click.Path(path_type=Path))
+set_option = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting first.")
+
+
+@click.group("config")
+def command() -> None:
+    """Look at a recipe before anything is trained.
+
+    \b
+    Examples:
+      regard config show recipes/reverse.toml
+      regard config check recipes/reverse.toml --set train.lr=3e-4
+    """
+
+
+@command.command("show")
+@recipe_argument
+@set_option
+def show(recipe: Path, overrides: tuple[str, ...]) -> None:
+    """Print the whole run that RECIPE describes, defaults and preset filled in; it is a recipe itself.
+
+    \b
+    Examples:
+      regard config show recipes/reverse.toml --set model.preset=base
+      regard config show recipes/reverse.toml > whole.toml
+    """
+    from regard.config import load_recipe, to_toml
+
+    click.echo(to_toml(load_recipe(recipe, overrides)), nl=False)
+
+
+@command.command("check")
+@recipe_argument
+@set_option
+@click.option("--no-data", is_flag=True, help="The settings alone: the data may be somewhere else.")
+def check(recipe: Path, overrides: tuple[str, ...], no_data: bool) -> None:
+    """Say whether RECIPE could be trained: its settings are possible and its data is there.
+
+    \b
+    Examples:
+      regard config check recipes/reverse.toml
+      regard config check my.toml --set data.tokenizer.vocab_size=16000 --no-data
+    """
+    from regard.config import load_recipe
+
+    run = load_recipe(recipe, overrides)
+    if not no_data:
+        check_data(run.data)
+    click.echo(f"{recipe} is good")
+
+
+def check_data(data: DataConfig) -> None:
+    """Raise for what `regard train` would refuse before it starts."""
+    from regard.data import corpus
+    from regard.data.prepare import ready_tokenizer
+    from regard.errors import ConfigError
+
+    if not data.train:
+        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
+    corpus.check([*data.train, *data.valid, *data.test])
+    if data.tokenizer.files:
+        ready_tokenizer(data.tokenizer.files, data.lowercase)

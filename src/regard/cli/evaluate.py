@@ -1,0 +1,117 @@
+"""`regard evaluate`: how good a model is on text it has not seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.cli.inputs import decode_options, load_translator, model_option, progress_bar, write_output
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.config import CorpusConfig
+    from regard.translator import Translator
+
+
+@click.command("evaluate")
+@model_option
+@click.option("--src", help="Source sentences, one a line; plain, .gz or .zst.")
+@click.option("--ref", help="Their translations by people, line by line.")
+@click.option("--recipe", type=click.Path(path_type=Path), help="Take the sentences from a recipe instead.")
+@click.option("--split", type=click.Choice(["valid", "test"]), default="valid", help="Which of the recipe's. [valid]")
+@click.option("--against", type=click.Path(path_type=Path), help="A second model: compare by paired bootstrap.")
+@click.option("--lowercase", is_flag=True, help="Score without regard to case (sacrebleu -lc).")
+@click.option("--beam", type=int, help="As in regard translate.")
+@click.option("--length-penalty", type=float, help="As in regard translate.")
+@click.option("--outputs", type=click.Path(path_type=Path), help="Write the translations here.")
+@click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
+def command(
+    model_path: Path | None,
+    src: str | None,
+    ref: str | None,
+    recipe: Path | None,
+    split: str,
+    against: Path | None,
+    lowercase: bool,
+    outputs: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Translate a test set and score it: sacreBLEU's BLEU and chrF with signatures, loss and perplexity.
+
+    \b
+    Examples:
+      regard evaluate --model RUN/model --src test.en.gz --ref test.de.gz --lowercase --beam 5
+      regard evaluate --model RUN/model --recipe recipes/multi30k-en-de.toml --split valid
+      regard evaluate --model A --against B --src test.en --ref test.de
+    """
+    from regard.data.corpus import read_pairs
+    from regard.decode.quality import compare, measure
+
+    pairs = [(pair.src, pair.tgt) for corpus in chosen_corpora(src, ref, recipe, split) for pair in read_pairs(corpus)]
+    translator = load_translator(model_path)
+    references = [reference for _, reference in pairs]
+    translations = translate_all(translator, pairs, options)
+    figures = measure(translations, references, translator.tgt_lang, lowercase)
+    nll, perplexity = loss_of(translator, pairs)
+    result: dict[str, Any] = {
+        "model": str(model_path),
+        "sentences": len(pairs),
+        "scores": {figure.name: {"score": figure.score, "signature": figure.signature} for figure in figures},
+        "loss": nll,
+        "perplexity": perplexity,
+    }
+    if against is not None:
+        other = translate_all(load_translator(against), pairs, options)
+        rows = compare(translations, other, references, translator.tgt_lang)
+        result["against"] = {"model": str(against), "bootstrap": [vars(row) for row in rows]}
+    if outputs is not None:
+        write_output("".join(line + "\n" for line in translations), outputs)
+    click.echo(json.dumps(result, ensure_ascii=False, indent=2) if as_json else readable(result))
+
+
+def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split: str) -> tuple[CorpusConfig, ...]:
+    from regard.config import CorpusConfig, load_recipe
+
+    if recipe is not None and src is None and ref is None:
+        corpora: tuple[CorpusConfig, ...] = getattr(load_recipe(recipe).data, split)
+        if not corpora:
+            raise ConfigError(f"{recipe} names no {split} data")
+        return corpora
+    if recipe is None and src is not None and ref is not None:
+        return (CorpusConfig(src=src, tgt=ref),)
+    raise ConfigError("what to evaluate on? Give --src and --ref, or --recipe alone")
+
+
+def translate_all(translator: Translator, pairs: list[tuple[str, str]], options: dict[str, Any]) -> list[str]:
+    with progress_bar(f"translating with {translator.folder}", len(pairs)) as done:
+        sources = [source for source, _ in pairs]
+        return [one.text for one in translator.translate(sources, done=done, **decode_options(**options))]
+
+
+def loss_of(translator: Translator, pairs: list[tuple[str, str]]) -> tuple[float, float]:
+    """−log p per reference token, and its exponential."""
+    from regard.data.batches import validation_batches
+    from regard.train.reports import perplexity
+    from regard.train.validation import mean_nll
+
+    batches = validation_batches(translator.tokenizer, pairs, translator.decode.batch_tokens)
+    nll = mean_nll(translator.model, batches, translator.device)
+    return nll, perplexity(nll)
+
+
+def readable(result: dict[str, Any]) -> str:
+    lines = [f"{result['model']}: {result['sentences']:,} sentences"]
+    for name, score in result["scores"].items():
+        lines.append(f"  {name:<11}{score['score']:6.2f}   {score['signature']}")
+    lines.append(f"  {'loss':<11}{result['loss']:6.3f}   per reference token")
+    lines.append(f"  {'perplexity':<11}{result['perplexity']:6.2f}")
+    if "against" in result:
+        lines.append(f"against {result['against']['model']}, paired bootstrap:")
+        for row in result["against"]["bootstrap"]:
+            verdict = "a real difference" if row["p_value"] < 0.05 else "no clear difference"
+            lines.append(f"  {row['name']:<11}{row['first']:6.2f} : {row['second']:6.2f}   p = {row['p_value']:.3f}, {verdict}")
+    return "\n".join(lines)

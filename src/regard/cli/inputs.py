@@ -1,0 +1,101 @@
+"""What commands share: where text comes from, where it goes, which model, how long it takes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.translator import Translator
+
+model_option = click.option(
+    "--model",
+    "model_path",
+    envvar="REGARD_MODEL",
+    type=click.Path(path_type=Path),
+    help="The model folder; a run's is RUN/model. [env: REGARD_MODEL]",
+)
+
+
+def load_translator(path: Path | None) -> Translator:
+    if path is None:
+        raise ConfigError(
+            "which model? Name its folder with --model or REGARD_MODEL; regard train recipes/reverse.toml makes one"
+        )
+    from regard.translator import Translator
+
+    return Translator(path)
+
+
+def read_lines(source: str | None) -> list[str]:
+    """The lines of a file, of standard input ('-', or nothing given), or the text itself."""
+    if source is None and sys.stdin.isatty():
+        raise ConfigError("what text? Give it in quotes, or a file, or - for standard input")
+    if source in (None, "-"):
+        return split_lines(sys.stdin.buffer.read(), "standard input")
+    assert source is not None
+    if is_file(source):
+        return split_lines(Path(source).read_bytes(), source)
+    return split_lines(source.encode("utf-8", "replace"), "the text")
+
+
+def is_file(source: str) -> bool:
+    try:
+        return Path(source).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a NUL in it: a text
+        return False
+
+
+def split_lines(content: bytes, name: str) -> list[str]:
+    """Lines end at a newline and nowhere else, so that input and output stay line by line the same."""
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    decoded = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            decoded.append(line.removesuffix(b"\r").decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}, line {number}: byte {error.start + 1} is not UTF-8; convert it first, "
+                f"such as with: iconv -f GB18030 -t UTF-8"
+            ) from None
+    return decoded
+
+
+def write_output(text: str, output: Path | None) -> None:
+    """To a file, whole or not at all; else to standard output."""
+    from regard.files import atomic_write
+
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        atomic_write(output, text.encode())
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be written: {error.strerror}") from None
+
+
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Any]:
+    """A function to call with the number of things done; a bar on a terminal, nothing elsewhere."""
+    if total < 2 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+def decode_options(**given: Any) -> dict[str, Any]:
+    """Only what the user set: the rest is the model's own."""
+    return {name: value for name, value in given.items() if value is not None}

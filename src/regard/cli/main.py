@@ -1,0 +1,74 @@
+"""`regard`: the command, and how its errors and exit codes reach a person.
+
+0 done · 1 an error of no other kind · 2 a wrong option or setting · 3 data · 4 a model folder · 5 a run folder ·
+6 the training diverged · 130 interrupted. Each command is a file of this folder and is imported when it is
+called; torch and the rest of the package are imported inside the commands.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from regard import __version__
+from regard.errors import RegardError
+
+# In the order a newcomer meets them.
+COMMANDS = (
+    "translate", "train", "evaluate", "score", "tokenize", "average", "plot", "params", "config", "doctor", "completion",
+)  # fmt: skip
+
+
+class Commands(click.Group):
+    """The commands, each found in the file of its name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"regard.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="regard")
+def regard() -> None:
+    """Attention Is All You Need, whole: train a translator on your own text, use it, see inside.
+
+    \b
+    Examples:
+      regard train recipes/reverse.toml                  learn a toy task in a minute
+      regard translate "two dogs" --model runs/reverse/model
+      regard COMMAND --help                              what a command does, with examples
+    """
+
+
+def main() -> None:
+    """Run the command; say errors in a sentence, on standard error, with an exit code that means something."""
+    try:
+        regard(prog_name="regard", standalone_mode=False)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except RegardError as error:
+        click.echo(f"regard: {error}", err=True)
+        sys.exit(error.code)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python would complain again while closing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()

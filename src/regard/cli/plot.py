@@ -1,0 +1,196 @@
+"""`regard plot`: the curves of trainings, drawn from their metrics."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from regard.errors import ConfigError, RegardError, RunError
+
+SUFFIXES = (".png", ".svg")
+PIXELS_PER_INCH = 150
+# Fonts with Chinese, of which the first that is there helps out the one that matplotlib brings.
+CHINESE_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Micro Hei")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One quantity of the metrics, and how its line looks."""
+
+    kind: str  # of the rows: step or validation
+    key: str
+    label: str
+    look: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    unit: str
+    curves: tuple[Curve, ...]
+    numbers: str = "{x:g}"  # how those of the upright axis are written
+    from_zero: bool = False
+
+
+THIN: dict[str, Any] = {"linewidth": 1.2}
+FAINT = {"linewidth": 1.0, "alpha": 0.55}
+DOTTED = {"linewidth": 1.8, "marker": "o", "markersize": 3.5}
+DASHED = {"linewidth": 1.4, "linestyle": "--", "marker": "s", "markersize": 3}
+
+PANELS = (
+    Panel(
+        "Loss",
+        "−log p per target token",
+        (Curve("step", "nll", "training", FAINT), Curve("validation", "nll", "validation", DOTTED)),
+    ),
+    Panel(
+        "Translation quality",
+        "score on validation sentences",
+        (Curve("validation", "bleu", "BLEU", DOTTED), Curve("validation", "chrf", "chrF", DASHED)),
+    ),
+    Panel("Learning rate", "learning rate", (Curve("step", "lr", "learning rate", THIN),)),
+    Panel(
+        "Speed",
+        "target tokens per second",
+        (Curve("step", "tokens_per_second", "tokens/s", THIN),),
+        numbers="{x:,.0f}",
+        from_zero=True,
+    ),
+)
+
+
+@click.command("plot")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="A .png or .svg file [curves.png in the first RUN]."
+)
+def command(runs: tuple[Path, ...], output: Path | None) -> None:
+    """Draw the curves of each RUN: loss, BLEU and chrF, learning rate and speed, against the steps.
+
+    Several runs come in one picture, a colour each. A run may still be going on.
+
+    \b
+    Examples:
+      regard plot runs/reverse
+      regard plot runs/baseline runs/no-dropout -o compared.svg
+    """
+    from regard.files import atomic_write
+
+    output = output or runs[0] / "curves.png"
+    if output.suffix.lower() not in SUFFIXES:
+        raise ConfigError(f"-o {output}: the name must end in .png or .svg")
+    metrics = {label: read_rows(run) for label, run in zip(name_runs(runs), runs, strict=True)}
+    picture = draw(metrics, output.suffix.lower().removeprefix("."))
+    try:
+        atomic_write(output, picture)
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be written: {error.strerror}") from None
+    click.echo(f"the curves are in {output}")
+
+
+def read_rows(run: Path) -> list[dict[str, Any]]:
+    from regard.train.run import RunFolder
+
+    if not run.is_dir():
+        raise RunError(f"there is no run at {run}; regard train puts them in runs/")
+    rows = RunFolder(run).read_metrics()
+    if not rows:
+        raise RunError(
+            f"{run} has no metrics yet: {RunFolder(run).metrics} is "
+            f"{'empty' if RunFolder(run).metrics.exists() else 'not there'}. A training writes its first after "
+            "train.log_every steps; is this the folder of a run?"
+        )
+    return rows
+
+
+def name_runs(runs: Sequence[Path]) -> list[str]:
+    """The folders' names where they tell the runs apart, else their paths."""
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise ConfigError("a run is named twice; name each once")
+    names = [run.resolve().name for run in runs]
+    return names if len(set(names)) == len(names) else [str(run) for run in runs]
+
+
+def draw(metrics: dict[str, list[dict[str, Any]]], kind: str) -> bytes:
+    """The picture as a file's contents."""
+    try:
+        import matplotlib
+        from matplotlib import font_manager
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError:
+        raise RegardError(
+            "the curves are drawn with matplotlib, which is not installed: pip install 'regard[plot]'"
+        ) from None
+
+    chinese = [font for font in CHINESE_FONTS if font in font_manager.get_font_names()]
+    # In an SVG, text stays text: to be found, copied, and drawn with the fonts of whoever looks at it.
+    style = {"font.family": ["DejaVu Sans", *chinese[:1]], "font.size": 10, "svg.fonttype": "none"}
+    with matplotlib.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a run's name with signs that no font has
+        figure = Figure(figsize=(11, 7), dpi=PIXELS_PER_INCH, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.08))
+        colours = matplotlib.color_sequences["tab10"]
+        for axes, panel in zip(figure.subplots(2, 2, sharex=True).flat, PANELS, strict=True):
+            draw_panel(axes, panel, metrics, colours)
+        name_in_figure(figure, list(metrics), colours)
+        written = io.BytesIO()
+        figure.savefig(written, format=kind, facecolor="white")
+    return written.getvalue()
+
+
+def draw_panel(axes: Any, panel: Panel, metrics: dict[str, list[dict[str, Any]]], colours: Sequence[Any]) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    drawn = []
+    for curve in panel.curves:
+        points = [points_of(curve, rows) for rows in metrics.values()]
+        for number, (steps, values) in enumerate(points):
+            look = curve.look if len(steps) > 1 else {"marker": "o", **curve.look}  # a lone point has no line
+            axes.plot(steps, values, color=colours[number % len(colours)], **look)
+        if any(steps for steps, _ in points):
+            drawn.append(curve)
+    axes.set_title(panel.title, loc="left", fontweight="bold")
+    axes.set_xlabel("step")
+    axes.tick_params(labelbottom=True)  # on every panel, though they share the axis
+    axes.set_ylabel(panel.unit)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.yaxis.set_major_formatter(StrMethodFormatter(panel.numbers))
+    if panel.from_zero:
+        axes.set_ylim(bottom=0)
+    if not drawn:
+        axes.text(0.5, 0.5, "nothing yet", transform=axes.transAxes, ha="center", va="center", color="0.5")
+    elif len(panel.curves) > 1:
+        # Grey: a colour says which run, a line's style says which quantity.
+        axes.legend(
+            [Line2D([], [], color="0.3", **curve.look) for curve in drawn], [c.label for c in drawn], frameon=False
+        )
+
+
+def points_of(curve: Curve, rows: Sequence[dict[str, Any]]) -> tuple[list[int], list[float]]:
+    """Where the quantity was measured, and what it was; a validation may be without BLEU."""
+    found = [(row["step"], row[curve.key]) for row in rows if row["kind"] == curve.kind and row[curve.key] is not None]
+    return [step for step, _ in found], [value for _, value in found]
+
+
+def name_in_figure(figure: Any, names: list[str], colours: Sequence[Any]) -> None:
+    """The one run as the title, or a legend of several. Signs like $ in a name mean nothing."""
+    from matplotlib.lines import Line2D
+
+    if len(names) == 1:
+        figure.suptitle(names[0], fontsize=13, fontweight="bold", parse_math=False)
+        return
+    lines = [Line2D([], [], linewidth=3, color=colours[number % len(colours)]) for number in range(len(names))]
+    legend = figure.legend(lines, names, loc="outside upper center", ncols=min(len(names), 4), frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)

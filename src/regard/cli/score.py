@@ -1,0 +1,45 @@
+"""`regard score`: what a model thinks of a translation one already has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from regard.cli.inputs import load_translator, model_option, read_lines, write_output
+from regard.errors import DataError
+
+
+@click.command("score")
+@click.argument("source")
+@click.argument("translation")
+@model_option
+@click.option("--tokens", is_flag=True, help="Show the probability of every token.")
+@click.option("--json", "as_json", is_flag=True, help="An object a line.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+def command(
+    source: str, translation: str, model_path: Path | None, tokens: bool, as_json: bool, output: Path | None
+) -> None:
+    """The log-probability of TRANSLATION given SOURCE: two texts in quotes, or two files line by line.
+
+    \b
+    Examples:
+      regard score "Two dogs run." "Zwei Hunde rennen." --model MODEL --tokens
+      regard score test.en test.de --model MODEL --json -o scores.jsonl
+    """
+    sources, translations = read_lines(source), read_lines(translation)
+    if len(sources) != len(translations):
+        raise DataError(f"{len(sources)} sources but {len(translations)} translations; they must go line by line")
+    scored = load_translator(model_path).score(sources, translations)
+    rows = []
+    for original, one in zip(sources, scored, strict=True):
+        if as_json:
+            row = {"source": original, "translation": one.text, "log_prob": one.log_prob, "score": one.score}
+            rows.append(json.dumps({**row, "tokens": one.tokens, "token_log_probs": one.token_log_probs}, ensure_ascii=False))
+        else:
+            rows.append(f"{one.log_prob:.4f}\t{one.text}")
+            if tokens:
+                pairs = zip([*one.tokens, "</s>"], one.token_log_probs, strict=True)
+                rows.extend(f"    {token:<16}{log_prob:9.4f}" for token, log_prob in pairs)
+    write_output("".join(row + "\n" for row in rows), output)

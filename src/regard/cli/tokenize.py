@@ -1,0 +1,100 @@
+"""`regard tokenize`: text into the pieces that a model sees, and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from regard.cli.inputs import model_option, read_lines
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.text.tokenizer import Tokenizer
+
+
+@click.command("tokenize")
+@click.argument("text", required=False)
+@model_option
+@click.option("--target", is_flag=True, help="With the vocabulary of the target language, where there are two.")
+@click.option("--ids", is_flag=True, help="Give the number of each piece instead of the piece.")
+@click.option("--decode", is_flag=True, help="The other way: TEXT holds ids; give the text they stand for.")
+@click.option("--json", "as_json", is_flag=True, help="An object a line: text, pieces, ids.")
+def command(text: str | None, model_path: Path | None, target: bool, ids: bool, decode: bool, as_json: bool) -> None:
+    """Cut TEXT into pieces: words in quotes, a file, or - for standard input; line by line.
+
+    A piece that begins with ▁ begins a word; <0xE7> is a byte of a character that the vocabulary lacks. --model may
+    also be a bare SentencePiece .model file.
+
+    \b
+    Examples:
+      regard tokenize "Two dogs run." --model runs/multi30k-en-de/model
+      regard tokenize input.txt --model tokenizer.model --ids > ids.txt
+      regard tokenize ids.txt --model tokenizer.model --decode
+    """
+    if ids and decode:
+        raise ConfigError("--ids and --decode are opposite ways; give one of them")
+    lines = read_lines(text)
+    tokenizer = load_tokenizer(model_path)
+    rows = decoded(lines, tokenizer, target) if decode else encoded(lines, tokenizer, target)
+    shown = "text" if decode else "ids" if ids else "pieces"
+    for row in rows:
+        if as_json:
+            click.echo(json.dumps(row, ensure_ascii=False))
+        else:
+            value = row[shown]
+            click.echo(value if isinstance(value, str) else " ".join(map(str, value)))
+
+
+Row = dict[str, str | list[int] | list[str]]
+
+
+def load_tokenizer(path: Path | None) -> Tokenizer:
+    """The tokenizer of a model folder, or the one vocabulary of a SentencePiece file."""
+    if path is None:
+        raise ConfigError("which tokenizer? Name a model folder or a .model file with --model or REGARD_MODEL")
+    from regard.folder import read_description
+    from regard.text.tokenizer import Tokenizer, Vocabulary
+
+    if not path.is_file():
+        description = read_description(path)
+        return Tokenizer.from_files(description.tokenizer, description.lowercase)
+    try:
+        vocabulary = Vocabulary(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return Tokenizer(vocabulary, vocabulary)
+
+
+def encoded(lines: list[str], tokenizer: Tokenizer, target: bool) -> list[Row]:
+    vocabulary = tokenizer.tgt if target else tokenizer.src
+    found = tokenizer.encode_tgt(lines) if target else tokenizer.encode_src(lines)
+    return [
+        {"text": line, "pieces": vocabulary.pieces(ids), "ids": ids} for line, ids in zip(lines, found, strict=True)
+    ]
+
+
+def decoded(lines: list[str], tokenizer: Tokenizer, target: bool) -> list[Row]:
+    vocabulary = tokenizer.tgt if target else tokenizer.src
+    rows: list[Row] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            ids = read_ids(line)
+            rows.append({"text": vocabulary.decode(ids), "pieces": vocabulary.pieces(ids), "ids": ids})
+        except ValueError as error:
+            raise DataError(f"line {number}: {error}") from None
+    return rows
+
+
+def read_ids(line: str) -> list[int]:
+    """Numbers with spaces or commas between them, perhaps in brackets."""
+    words = re.split(r"[\s,]+", line.strip().removeprefix("[").removesuffix("]").strip())
+    for word in filter(None, words):
+        if not re.fullmatch(r"-?[0-9]{1,18}", word):
+            raise ValueError(f"{word!r} is not an id; give whole numbers with spaces between, as --ids writes them")
+    return [int(word) for word in words if word]

@@ -1,0 +1,41 @@
+"""`regard train`: a recipe in, a model out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("train")
+@click.argument("recipe", type=click.Path(path_type=Path))
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of the recipe.")
+@click.option("--run", "run_path", type=click.Path(path_type=Path), help="The run's folder [runs/NAME-OF-RECIPE].")
+@click.option("--resume", is_flag=True, help="Go on from the last checkpoint of the run.")
+def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, resume: bool) -> None:
+    """Train a translator by a RECIPE.
+
+    The tokenizer is trained and the data prepared first, where that has not been done before. Ctrl-C finishes
+    the step and saves; --resume goes on exactly there.
+
+    \b
+    Examples:
+      regard train recipes/reverse.toml
+      regard train recipes/multi30k-en-de.toml --set train.max_minutes=30
+      regard train recipes/multi30k-en-de.toml --resume
+    """
+    from regard.cli.display import choose_display
+    from regard.config import load_recipe
+    from regard.train import launch
+    from regard.train.run import RunFolder
+
+    run = load_recipe(recipe, overrides)
+    folder = RunFolder(run_path or Path("runs") / recipe.stem)
+    with choose_display(f"{recipe.stem} → {folder.path}") as display:
+        outcome = (launch.resume if resume else launch.start)(run, folder, display)
+    click.echo(f"{outcome.ending} at step {outcome.step:,}; the run is in {folder.path}")
+    if outcome.model is None:
+        again = f" --run {run_path}" if run_path else ""
+        click.echo(f"go on with: regard train {recipe} --resume{again}")
+        raise click.exceptions.Exit(130)
+    click.echo(f'try it: regard translate "…" --model {outcome.model}')

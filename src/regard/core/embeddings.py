@@ -1,0 +1,29 @@
+"""Ids to vectors and vectors to logits, with one table for both (the paper, section 3.4).
+
+Shapes: B batch, L length, D model, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.core.linear import linear
+
+
+class Embedding(nn.Module):
+    """embed: E[ids] · sqrt(D).  project: h Eᵀ."""
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self.scale = math.sqrt(d_model)
+
+    def forward(self, ids_BL: Tensor) -> Tensor:
+        return F.embedding(ids_BL, self.weight) * self.scale
+
+    def project(self, hidden_BLD: Tensor) -> Tensor:
+        return linear(hidden_BLD, self.weight, None)

@@ -1,0 +1,45 @@
+"""The position-wise feed-forward network (the paper, section 3.3), and SwiGLU (Shazeer 2020).
+
+Shapes: B batch, L length, D model, F feed-forward.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import FeedForwardKind
+from regard.core.dropout import Dropout
+from regard.core.linear import Linear
+from regard.core.taps import Tap
+
+
+class FeedForward(nn.Module):
+    """relu, gelu:  W₂ f(W₁ x + b₁) + b₂.   swiglu:  W₂ (silu(W_gate x) · W_up x), gate and up in one matrix."""
+
+    def __init__(self, d_model: int, d_ff: int, kind: FeedForwardKind, dropout: float) -> None:
+        super().__init__()
+        self.kind = kind
+        self.up = Linear(d_model, 2 * d_ff if kind == "swiglu" else d_ff)
+        self.down = Linear(d_ff, d_model)
+        self.dropout = Dropout(dropout)
+        self.ffn_hidden = Tap()
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        hidden_BLF = self.ffn_hidden(activate(self.kind, self.up(x_BLD)))
+        return self.down(self.dropout(hidden_BLF))  # type: ignore[no-any-return]
+
+
+def activate(kind: FeedForwardKind, x: Tensor) -> Tensor:
+    match kind:
+        case "relu":
+            return F.relu(x)
+        case "gelu":
+            return F.gelu(x)
+        case "swiglu":
+            gate, up = x.chunk(2, dim=-1)
+            return F.silu(gate) * up
+        case _:
+            assert_never(kind)

@@ -1,0 +1,24 @@
+"""A linear map that computes in its input's precision and keeps its weights in their own.
+
+Training in bf16 keeps float32 master weights: the cast below happens once per use, and a weight is used once
+per step, so autograd brings the gradient back in float32 and nothing else needs to know.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Linear(nn.Linear):
+    """y = x Wᵀ + b. The model that it is part of gives it its first values."""
+
+    def reset_parameters(self) -> None:
+        pass
+
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))

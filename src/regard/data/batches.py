@@ -1,0 +1,262 @@
+"""Batches of similar lengths within a token budget, in a random order that can be taken up again at any point.
+
+Pairs are read in blocks that lie together on disk. An epoch visits all blocks of all corpora in random order; a few
+visits make a pool, which is shuffled, sorted by length, cut into batches (paper, section 5.1: sentences of about the
+same length together) whose order is shuffled again. Memory is that of one pool, however large the corpora. All
+randomness comes from (seed, epoch, pool), so a `Place` is enough to go on exactly where a run stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.store import PairStore
+from regard.errors import DataError
+from regard.text.tokenizer import BOS, EOS, PAD, Tokenizer
+
+SAMPLED_AT_ONCE = 10_000
+
+IdRow = Sequence[int] | npt.NDArray[Any]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The next batch to be given."""
+
+    epoch: int = 0
+    pool: int = 0
+    batch: int = 0
+
+
+@dataclass
+class Batch:
+    """Ids, padded at the right: src [B, M] ends in EOS; tgt_in [B, L] begins with BOS; tgt_out [B, L] ends in EOS."""
+
+    src: Numbers
+    tgt_in: Numbers
+    tgt_out: Numbers
+
+    @property
+    def n_tokens(self) -> int:
+        return int(np.count_nonzero(self.tgt_out != PAD))
+
+
+def collate(src_ids: Sequence[IdRow], tgt_ids: Sequence[IdRow], multiple: int = 1) -> Batch:
+    """One batch of the given pairs, its widths rounded up to a multiple."""
+    rows = len(src_ids)
+    src = np.full((rows, _width(src_ids, multiple)), PAD, np.int64)
+    tgt_in = np.full((rows, _width(tgt_ids, multiple)), PAD, np.int64)
+    tgt_out = np.full_like(tgt_in, PAD)
+    for row, (source, target) in enumerate(zip(src_ids, tgt_ids, strict=True)):
+        src[row, : len(source)] = source
+        src[row, len(source)] = EOS
+        tgt_in[row, 0] = BOS
+        tgt_in[row, 1 : len(target) + 1] = target
+        tgt_out[row, : len(target)] = target
+        tgt_out[row, len(target)] = EOS
+    return Batch(src, tgt_in, tgt_out)
+
+
+def _width(rows: Sequence[IdRow], multiple: int) -> int:
+    longest = max(map(len, rows), default=0) + 1
+    return -(-longest // multiple) * multiple
+
+
+class _Visit(NamedTuple):
+    """`pairs` of the pairs from `start` to `stop` of a store."""
+
+    store: int
+    start: int
+    stop: int
+    pairs: int
+
+
+@dataclass
+class _Pool:
+    """The pairs of a pool, and the batches they are cut into."""
+
+    src: Sequence[IdRow]
+    tgt: Sequence[IdRow]
+    batches: list[Numbers]
+
+
+class _StoredRows(Sequence[IdRow]):
+    """Rows of several stores, read when asked for."""
+
+    def __init__(self, columns: Sequence[Any], store: Numbers, row: Numbers) -> None:
+        self._columns = columns
+        self._store = store
+        self._row = row
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._columns[self._store[index]][int(self._row[index])]
+
+
+class Batches:
+    """An endless stream of batches over weighted corpora.
+
+    `weights`: how often each pair of a corpus comes in an epoch; 0.5 is a random half of them. `sampling`: above 0,
+    every epoch sees other segmentations, drawn by `tokenizer` from the texts in the stores.
+    """
+
+    def __init__(
+        self,
+        stores: Sequence[PairStore],
+        weights: Sequence[float],
+        batch_tokens: int,
+        seed: int,
+        tokenizer: Tokenizer | None = None,
+        sampling: float = 0.0,
+        pool_pairs: int = 1 << 18,
+        block_pairs: int = 1 << 14,
+    ) -> None:
+        if len(stores) != len(weights):
+            raise ValueError(f"{len(stores)} stores, but {len(weights)} weights")
+        if sum(len(store) * weight for store, weight in zip(stores, weights, strict=True)) < 1:
+            raise DataError("an epoch would have no pair at all: raise the weight of a training corpus that has some")
+        if sampling > 0 and (tokenizer is None or not all(store.has_text for store in stores)):
+            raise ValueError("sampling subwords needs a tokenizer, and stores that were written with their texts")
+        self._stores = list(stores)
+        self._weights = list(weights)
+        self._batch_tokens = batch_tokens
+        self._seed = seed % 2**63
+        self._tokenizer = tokenizer
+        self._sampling = sampling
+        self._pool_pairs = pool_pairs
+        self._block_pairs = block_pairs
+
+    @property
+    def tokens_per_epoch(self) -> float:
+        """Target tokens, ends of sentences among them; about, where subwords are sampled."""
+        pairs = zip(self._stores, self._weights, strict=True)
+        return sum((store.tgt.total + len(store)) * weight for store, weight in pairs)
+
+    def iterate(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+        """Every batch from `place` on, each with the place after it; the epoch in it grows when one has ended."""
+        while True:
+            plan = self._plan(place.epoch)
+            first = place.batch
+            for number in range(place.pool, len(plan)):
+                pool = self._pool(plan[number], place.epoch, number)
+                for index in range(first, len(pool.batches)):
+                    chosen = pool.batches[index]
+                    batch = collate([pool.src[i] for i in chosen], [pool.tgt[i] for i in chosen])
+                    yield batch, _after(place.epoch, number, index, len(plan), len(pool.batches))
+                first = 0
+            place = Place(place.epoch + 1)
+
+    def _plan(self, epoch: int) -> list[list[_Visit]]:
+        """The pools of an epoch, none of them empty."""
+        rng = np.random.default_rng([0, self._seed, epoch])
+        visits = []
+        for index, (store, weight) in enumerate(zip(self._stores, self._weights, strict=True)):
+            for start in range(0, len(store), self._block_pairs):
+                stop = min(start + self._block_pairs, len(store))
+                size = stop - start
+                visits += [_Visit(index, start, stop, size)] * int(weight)
+                # At random up or down, so that a fraction of a few pairs is right over many epochs.
+                part = int(size * (weight % 1) + rng.random())
+                if part:
+                    visits.append(_Visit(index, start, stop, part))
+        shuffled = [visits[i] for i in rng.permutation(len(visits))]
+        totals = accumulate((visit.pairs for visit in shuffled), initial=0)
+        pools: dict[int, list[_Visit]] = {}
+        for visit, before in zip(shuffled, totals, strict=False):
+            pools.setdefault(before // self._pool_pairs, []).append(visit)
+        return list(pools.values())
+
+    def _pool(self, visits: Sequence[_Visit], epoch: int, number: int) -> _Pool:
+        rng = np.random.default_rng([1, self._seed, epoch, number])
+        rows = []
+        for visit in visits:
+            chosen = np.arange(visit.start, visit.stop)
+            if visit.pairs < len(chosen):
+                chosen = np.sort(rng.choice(chosen, visit.pairs, replace=False))
+            rows.append(chosen)
+        store = np.repeat([visit.store for visit in visits], [visit.pairs for visit in visits])
+        row = np.concatenate(rows)
+        src: Sequence[IdRow] = _StoredRows([store.src for store in self._stores], store, row)
+        tgt: Sequence[IdRow] = _StoredRows([store.tgt for store in self._stores], store, row)
+        if self._sampling > 0:
+            src, tgt = self._sampled(store, row, src, tgt, rng)
+            src_lengths, tgt_lengths = (np.fromiter(map(len, side), np.int64, len(side)) for side in (src, tgt))
+        else:
+            src_lengths = self._lengths(visits, rows, "src")
+            tgt_lengths = self._lengths(visits, rows, "tgt")
+        return _Pool(src, tgt, self._bucket(src_lengths, tgt_lengths, rng))
+
+    def _lengths(self, visits: Sequence[_Visit], rows: Sequence[Numbers], side: str) -> Numbers:
+        return np.concatenate(
+            [
+                getattr(self._stores[visit.store], side).lengths(visit.start, visit.stop)[chosen - visit.start]
+                for visit, chosen in zip(visits, rows, strict=True)
+            ]
+        )
+
+    def _sampled(
+        self, store: Numbers, row: Numbers, src: Sequence[IdRow], tgt: Sequence[IdRow], rng: np.random.Generator
+    ) -> tuple[list[IdRow], list[IdRow]]:
+        """New segmentations of the texts; where one is longer than the filters allow, the stored one."""
+        assert self._tokenizer is not None
+        drawn_src: list[IdRow] = []
+        drawn_tgt: list[IdRow] = []
+        for start in range(0, len(row), SAMPLED_AT_ONCE):
+            stop = start + SAMPLED_AT_ONCE
+            part = [(self._stores[s], r) for s, r in zip(store[start:stop], row[start:stop].tolist(), strict=True)]
+            src_seed, tgt_seed = (int(number) for number in rng.integers(0, 2**32, 2))
+            sources = self._tokenizer.sample_src([s.src_text(r) for s, r in part], self._sampling, src_seed)
+            targets = self._tokenizer.sample_tgt([s.tgt_text(r) for s, r in part], self._sampling, tgt_seed)
+            for i, ((pair_store, _), source, target) in enumerate(zip(part, sources, targets, strict=True), start):
+                fits = max(len(source), len(target)) <= pair_store.max_tokens
+                drawn_src.append(np.array(source, np.int32) if fits else src[i])
+                drawn_tgt.append(np.array(target, np.int32) if fits else tgt[i])
+        return drawn_src, drawn_tgt
+
+    def _bucket(self, src_lengths: Numbers, tgt_lengths: Numbers, rng: np.random.Generator) -> list[Numbers]:
+        # A little noise, so that a pair meets others than those of exactly its lengths; ties fall at random.
+        size = len(src_lengths)
+        order = np.lexsort(
+            (rng.random(size), src_lengths + rng.integers(0, 2, size), tgt_lengths + rng.integers(0, 2, size))
+        )
+        batches = _cut(order, np.maximum(src_lengths, tgt_lengths) + 1, self._batch_tokens)
+        return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def _after(epoch: int, pool: int, batch: int, pools: int, batches: int) -> Place:
+    if batch + 1 < batches:
+        return Place(epoch, pool, batch + 1)
+    return Place(epoch, pool + 1) if pool + 1 < pools else Place(epoch + 1)
+
+
+def _cut(order: Numbers, widths: Numbers, batch_tokens: int) -> list[Numbers]:
+    """`order` in runs of rows × widest ≤ batch_tokens; a pair that is wider by itself is a run of its own."""
+    cuts = []
+    start, widest = 0, 0
+    for at, width in enumerate(widths[order].tolist()):
+        widest = max(widest, width)
+        if at > start and (at + 1 - start) * widest > batch_tokens:
+            cuts.append(at)
+            start, widest = at, width
+    return np.split(order, cuts)
+
+
+def validation_batches(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], batch_tokens: int) -> list[Batch]:
+    """All pairs once, sorted by length: the same batches every time."""
+    if not pairs:
+        return []
+    src = tokenizer.encode_src([pair[0] for pair in pairs])
+    tgt = tokenizer.encode_tgt([pair[1] for pair in pairs])
+    src_lengths = np.array([len(ids) for ids in src])
+    tgt_lengths = np.array([len(ids) for ids in tgt])
+    runs = _cut(np.lexsort((src_lengths, tgt_lengths)), np.maximum(src_lengths, tgt_lengths) + 1, batch_tokens)
+    return [collate([src[i] for i in run], [tgt[i] for i in run]) for run in runs]

@@ -1,0 +1,178 @@
+"""A parallel corpus as a stream of sentence pairs: two aligned files, a TSV or JSONL file, or a toy task."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.config import CorpusConfig
+from regard.data.lines import read_lines
+from regard.data.toy import toy_pairs
+from regard.errors import ConfigError, DataError
+
+DATA_VARIABLE = "REGARD_DATA"
+DATA_DEFAULT = "../shared/data"
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+
+class Pair(NamedTuple):
+    src: str
+    tgt: str
+    line: int  # from 1
+
+
+def read_pairs(corpus: CorpusConfig) -> Iterator[Pair]:
+    """Every pair of a corpus in order. A blank line is a pair with an empty side."""
+    check_kind(corpus)
+    if corpus.toy:
+        for number, (src, tgt) in enumerate(toy_pairs(corpus.toy, corpus.size, corpus.seed), start=1):
+            yield Pair(src, tgt, number)
+        return
+    paths = corpus_files(corpus)
+    if corpus.src:
+        yield from _aligned(*paths)
+    elif file_format(corpus) == ".tsv":
+        yield from _tsv(paths[0])
+    else:
+        yield from _jsonl(paths[0], corpus.src_field, corpus.tgt_field)
+
+
+def corpus_name(corpus: CorpusConfig) -> str:
+    """What to call a corpus when speaking of it."""
+    if corpus.toy:
+        return f"toy {corpus.toy}"
+    return f"{corpus.src} + {corpus.tgt}" if corpus.src else corpus.file
+
+
+def corpus_files(corpus: CorpusConfig) -> list[Path]:
+    """The files of a corpus, all of which are there."""
+    paths = []
+    for name in filter(None, (corpus.src, corpus.tgt, corpus.file)):
+        path = expand(name)
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; a corpus is made of files: set src and tgt, or file, to a file in it")
+        if not path.exists():
+            raise DataError(_missing(corpus, name, path))
+        paths.append(path)
+    return paths
+
+
+def check(corpora: Iterable[CorpusConfig]) -> None:
+    """Raise at once for a corpus that is missing, malformed in its first line, or without a pair."""
+    for corpus in corpora:
+        if next(read_pairs(corpus), None) is None:
+            raise DataError(f"{corpus_name(corpus)} is empty; a corpus has at least one pair of sentences")
+
+
+def check_kind(corpus: CorpusConfig) -> None:
+    """Raise unless the settings name exactly one source of pairs."""
+    kinds = [bool(corpus.src or corpus.tgt), bool(corpus.file), bool(corpus.toy)]
+    if sum(kinds) != 1:
+        named = {"src": corpus.src, "tgt": corpus.tgt, "file": corpus.file, "toy": corpus.toy}
+        given = ", ".join(f"{key} = {value!r}" for key, value in named.items() if value) or "none of them"
+        raise ConfigError(f"a corpus is one of: src and tgt; file; toy. This one has {given}")
+    if bool(corpus.src) != bool(corpus.tgt):
+        there, lacking = ("src", "tgt") if corpus.src else ("tgt", "src")
+        raise ConfigError(
+            f"the corpus with {there} = {corpus.src or corpus.tgt!r} lacks {lacking}: aligned files are two"
+        )
+    if corpus.file:
+        file_format(corpus)
+
+
+def file_format(corpus: CorpusConfig) -> str:
+    """ ".tsv" or ".jsonl"."""
+    suffix = Path(corpus.file.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+    if suffix not in (".tsv", ".jsonl"):
+        raise ConfigError(f"file = {corpus.file!r} must end in .tsv or .jsonl, and then perhaps in .gz or .zst")
+    return suffix
+
+
+def expand(path: str) -> Path:
+    """A path with its ${VARIABLES} and ~ filled in; ${REGARD_DATA} has a default."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        found = os.environ.get(name) or (DATA_DEFAULT if name == DATA_VARIABLE else None)
+        if found is None:
+            raise DataError(f"{path} needs the environment variable {name}, which is not set: export {name}=…")
+        return found
+
+    return Path(_VARIABLE.sub(value, path)).expanduser()
+
+
+def _missing(corpus: CorpusConfig, name: str, path: Path) -> str:
+    lines = [f"there is no file {path.absolute()}"]
+    if corpus.about:
+        lines.append(f"It is {corpus.about}")
+    if corpus.published:
+        lines.append(f"It is published at {corpus.published}")
+    if any(DATA_VARIABLE in match for match in _VARIABLE.findall(name)):
+        now = os.environ.get(DATA_VARIABLE)
+        state = f"it is {now}" if now else f"it is not set, so {DATA_DEFAULT} was taken"
+        lines.append(f"Set {DATA_VARIABLE} to the folder that holds {_below_variable(name)} ({state})")
+    else:
+        lines.append("Correct the path in the recipe; a relative one is relative to the recipe")
+    return "\n  ".join(lines)
+
+
+def _below_variable(name: str) -> str:
+    return _VARIABLE.sub("", name).lstrip("/")
+
+
+def _aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
+    sources, targets = read_lines(src_path), read_lines(tgt_path)
+    number = 0
+    while True:
+        src, tgt = next(sources, None), next(targets, None)
+        if src is None or tgt is None:
+            break
+        number += 1
+        yield Pair(src, tgt, number)
+    if src is not None or tgt is not None:
+        src_count = number + (src is not None) + sum(1 for _ in sources)
+        tgt_count = number + (tgt is not None) + sum(1 for _ in targets)
+        raise DataError(
+            f"{src_path} has {src_count:,} lines but {tgt_path} has {tgt_count:,}; line n of one must be the "
+            "translation of line n of the other: find where a line was lost or split, and mend it"
+        )
+
+
+def _tsv(path: Path) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), start=1):
+        src, tab, rest = line.partition("\t")
+        if line.strip() and not tab:
+            raise DataError(f"{path}, line {number}: there is no tab; a line is the source, a tab, the target")
+        yield Pair(src, rest.partition("\t")[0], number)
+
+
+def _jsonl(path: Path, src_field: str, tgt_field: str) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            yield Pair("", "", number)
+            continue
+        try:
+            record = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise DataError(f"{path}, line {number}: this is not JSON ({error}); a line is one object") from None
+        if not isinstance(record, dict):
+            raise DataError(f"{path}, line {number}: a line must be a JSON object, not {line[:40]!r}")
+        yield Pair(_text(record, src_field, path, number), _text(record, tgt_field, path, number), number)
+
+
+def _text(record: dict[str, object], field: str, path: Path, number: int) -> str:
+    value = record.get(field)
+    if field not in record:
+        has = ", ".join(map(repr, record)) or "none"
+        raise DataError(
+            f"{path}, line {number}: there is no field {field!r} (it has {has}); "
+            "set src_field and tgt_field to the right ones"
+        )
+    if not isinstance(value, str):
+        raise DataError(f"{path}, line {number}: the field {field!r} must be a text, not {value!r}")
+    return value

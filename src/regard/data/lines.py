@@ -1,0 +1,97 @@
+"""The lines of a text file, plain or compressed, one at a time, with an error that names the file and the line.
+
+A line ends at "\\n" and nowhere else: U+2028 or U+0085 within a sentence would put two aligned files out of step.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from regard.errors import DataError
+
+_BOM = b"\xef\xbb\xbf"
+_CHUNK = 1 << 20
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of `path` without their ends; .gz and .zst are unpacked on the way."""
+    number = 0
+    try:
+        for number, line in enumerate(_raw_lines(path), start=1):
+            if number == 1:
+                line = line.removeprefix(_BOM)
+            yield _decoded(line.removesuffix(b"\n").removesuffix(b"\r"), path, number)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(_damaged(path, "gzip", number, error)) from None
+    except FileNotFoundError:
+        raise DataError(f"there is no file {path}") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder, where a text file is needed") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    match path.suffix:
+        case ".gz":
+            with gzip.open(path, "rb") as unpacked:
+                yield from unpacked
+        case ".zst":
+            yield from _joined(_unpacked_zstd(path))
+        case _:
+            with path.open("rb") as plain:
+                yield from plain
+
+
+def _joined(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Whole lines out of chunks that end anywhere."""
+    begun: list[bytes] = []
+    for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            begun.append(line)
+            yield b"".join(begun)
+            begun = []
+        begun.append(rest)
+    last = b"".join(begun)
+    if last:
+        yield last
+
+
+def _unpacked_zstd(path: Path) -> Iterator[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise DataError(f"{path} is packed with Zstandard; to read it: pip install 'regard[zstd]'") from None
+    # Not zstandard's own reader: it takes a file that was cut off for one that ended.
+    frame = None
+    with path.open("rb") as packed:
+        try:
+            while chunk := packed.read(_CHUNK):
+                while chunk:
+                    frame = frame or zstandard.ZstdDecompressor().decompressobj()
+                    yield frame.decompress(chunk)
+                    chunk = frame.unused_data if frame.eof else b""
+                    frame = None if frame.eof else frame
+        except zstandard.ZstdError as error:
+            raise DataError(_damaged(path, "Zstandard", 0, error)) from None
+    if frame is not None:
+        raise DataError(_damaged(path, "Zstandard", 0, "it ends in the middle"))
+
+
+def _damaged(path: Path, packing: str, lines: int, why: object) -> str:
+    after = f" after line {lines}" if lines else ""
+    return f"{path} is damaged or not a {packing} file{after} ({why}); fetch or pack it again"
+
+
+def _decoded(line: bytes, path: Path, number: int) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8; "
+            "convert the file, for example with iconv -f GB18030 -t UTF-8"
+        ) from None

@@ -1,0 +1,251 @@
+"""From corpora to encoded training pairs: done once, and found again in the cache while nothing has changed.
+
+The tokenizer and each corpus have entries of their own, so changing one corpus encodes only that one again. An entry
+is named by what determines it: settings, the path, size and time of each file, the tokenizer's digest. Weights and
+seeds do not: runs that differ only in those share their tokenizer and their pairs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
+from regard.data.cache import default_cache, digest, settle, temporary_folder, write_synced
+from regard.data.corpus import Pair, check, corpus_files, corpus_name, expand, read_pairs
+from regard.data.filters import FilterReport, fate
+from regard.data.store import STORE_FORMAT, PairStore, PairStoreWriter
+from regard.errors import ConfigError, DataError
+from regard.text.normalise import normalise
+from regard.text.tokenizer import JOINT_FILE, SOURCE_FILE, TARGET_FILE, Tokenizer, Vocabulary, train_vocabulary
+
+__all__ = ["Prepared", "default_cache", "prepare"]
+
+PREPARE_FORMAT = 1  # raise it when the same input would be encoded differently
+PAIRS_AT_ONCE = 10_000
+SECONDS_BETWEEN_LINES = 2.0
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Prepared:
+    """All that training needs to know of the data."""
+
+    tokenizer: Tokenizer
+    train: list[PairStore]  # one a corpus
+    weights: list[float]
+    report: list[FilterReport]
+    valid: list[tuple[str, str]]
+    reused: bool  # whether everything was in the cache
+
+
+def prepare(data: DataConfig, cache: Path, seed: int, say: Say, tokenizer: Tokenizer | None = None) -> Prepared:
+    """Check every corpus, get a tokenizer, encode and filter the training pairs.
+
+    `seed` is the run's, and decides nothing here: see above.
+    """
+    if not data.train:
+        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
+    check([*data.train, *data.valid, *data.test])
+    valid = [(pair.src, pair.tgt) for corpus in data.valid for pair in read_pairs(corpus) if all_there(pair)]
+    if data.valid and not valid:
+        raise DataError("every validation pair has an empty side: look at the files of [[data.valid]]")
+    made_tokenizer = False
+    if tokenizer is None:
+        tokenizer, made_tokenizer = get_tokenizer(data, cache, say)
+    stores, reports, made_stores = [], [], False
+    for corpus in data.train:
+        store, made = get_store(corpus, data, tokenizer, cache, say)
+        made_stores = made_stores or made
+        stores.append(store)
+        reports.append(FilterReport(corpus_name(corpus), **store.notes))
+        say(str(reports[-1]))
+    if not any(map(len, stores)):
+        raise DataError(nothing_kept(reports, data.filters))
+    weights = [corpus.weight for corpus in data.train]
+    return Prepared(tokenizer, stores, weights, reports, valid, reused=not (made_tokenizer or made_stores))
+
+
+def all_there(pair: Pair) -> bool:
+    return bool(normalise(pair.src) and normalise(pair.tgt))
+
+
+def nothing_kept(reports: list[FilterReport], filters: FilterConfig) -> str:
+    lines = ["no training pair is left after the filters:", *map(str, reports)]
+    lines.append(
+        f"Look at the files, and at data.filters: max_tokens = {filters.max_tokens}, max_ratio = {filters.max_ratio}, "
+        f"drop_identical = {str(filters.drop_identical).lower()}"
+    )
+    return "\n  ".join(lines)
+
+
+def get_tokenizer(data: DataConfig, cache: Path, say: Say) -> tuple[Tokenizer, bool]:
+    """The tokenizer of the settings, and whether it had to be trained."""
+    if data.tokenizer.files:
+        return ready_tokenizer(data.tokenizer.files, data.lowercase), False
+    folder = cache / "tokenizer" / digest(tokenizer_determinants(data))
+    try:
+        files = {path.name: path.read_bytes() for path in folder.glob("*.model")}
+        if files:
+            return Tokenizer.from_files(files, data.lowercase), False
+    except (ConfigError, OSError):
+        say(f"the cached tokenizer in {folder} is damaged; training it again")
+        shutil.rmtree(folder, ignore_errors=True)
+    tokenizer = train_tokenizer(data, say)
+    temporary = temporary_folder(folder)
+    for name, content in tokenizer.files().items():
+        write_synced(temporary / name, content)
+    settle(temporary, folder)
+    return tokenizer, True
+
+
+def ready_tokenizer(names: tuple[str, ...], lowercase: bool) -> Tokenizer:
+    """The tokenizer whose .model files the settings name."""
+    if len(names) > 2:
+        raise ConfigError(f"data.tokenizer.files names {len(names)} files; give one (joint) or two (source, target)")
+    contents = {}
+    for key, name in zip((JOINT_FILE,) if len(names) == 1 else (SOURCE_FILE, TARGET_FILE), names, strict=True):
+        path = expand(name)
+        try:
+            contents[key] = path.read_bytes()
+            Tokenizer.from_files({JOINT_FILE: contents[key]}, lowercase)
+        except OSError as error:
+            raise ConfigError(f"data.tokenizer.files: {path} cannot be read: {error.strerror}") from None
+        except ConfigError as error:
+            raise ConfigError(f"data.tokenizer.files: {path}: {str(error).removeprefix(f'{JOINT_FILE}: ')}") from None
+    return Tokenizer.from_files(contents, lowercase)
+
+
+def train_tokenizer(data: DataConfig, say: Say) -> Tokenizer:
+    """A tokenizer learnt from the training corpora."""
+    settings = data.tokenizer
+    say(f"training a {'joint ' if settings.joint else ''}{settings.kind} tokenizer of {settings.vocab_size:,} pieces")
+
+    def train(*sides: int) -> Vocabulary:
+        texts = training_texts(data, sides, say)
+        return train_vocabulary(texts, settings.kind, settings.vocab_size, settings.character_coverage)
+
+    if settings.joint:
+        joint = train(0, 1)
+        return Tokenizer(joint, joint, data.lowercase)
+    return Tokenizer(train(0), train(1), data.lowercase)
+
+
+def training_texts(data: DataConfig, sides: tuple[int, ...], say: Say) -> Iterator[str]:
+    progress = Progress(say, "reading sentences for the tokenizer")
+    for corpus in data.train:
+        for pair in read_pairs(corpus):
+            progress.add(1)
+            for side in sides:
+                text = (pair.src, pair.tgt)[side]
+                yield text.lower() if data.lowercase else text
+
+
+def get_store(
+    corpus: CorpusConfig, data: DataConfig, tokenizer: Tokenizer, cache: Path, say: Say
+) -> tuple[PairStore, bool]:
+    """The encoded pairs of a corpus, and whether they had to be encoded."""
+    filters = data.filters
+    if corpus.toy == "copy":
+        filters = dataclasses.replace(filters, drop_identical=False)  # source = target is the whole task
+    with_text = data.tokenizer.sampling > 0
+    folder = cache / "pairs" / digest(store_determinants(corpus, filters, tokenizer, with_text))
+    if folder.exists():
+        try:
+            return PairStore(folder), False
+        except DataError as error:
+            say(f"encoding again: {error}")
+            shutil.rmtree(folder, ignore_errors=True)
+    report = FilterReport(corpus_name(corpus))
+    progress = Progress(say, f"encoding {report.name}")
+    vocab_size = max(tokenizer.src.size, tokenizer.tgt.size)
+    with PairStoreWriter(folder, vocab_size, with_text, filters.max_tokens) as writer:
+        for pairs in chunks(read_pairs(corpus), PAIRS_AT_ONCE):
+            append_kept(writer, pairs, tokenizer, filters, report)
+            progress.add(len(pairs))
+        return writer.finish(report.counts()), True
+
+
+def append_kept(
+    writer: PairStoreWriter, pairs: list[Pair], tokenizer: Tokenizer, filters: FilterConfig, report: FilterReport
+) -> None:
+    """Encode some pairs and write those that the filters keep."""
+    texts = [(normalise(pair.src), normalise(pair.tgt)) for pair in pairs]
+    src = tokenizer.encode_src([text for text, _ in texts])
+    tgt = tokenizer.encode_tgt([text for _, text in texts])
+    kept = []
+    for row, ((src_text, tgt_text), src_ids, tgt_ids) in enumerate(zip(texts, src, tgt, strict=True)):
+        what = fate(src_text, tgt_text, src_ids, tgt_ids, filters)
+        report.count(what)
+        if what == "kept":
+            kept.append(row)
+    writer.append([src[row] for row in kept], [tgt[row] for row in kept], [texts[row] for row in kept])
+
+
+def tokenizer_determinants(data: DataConfig) -> dict[str, Any]:
+    settings: TokenizerConfig = data.tokenizer
+    return {
+        "format": PREPARE_FORMAT,
+        "sentencepiece": sentencepiece.__version__,
+        "corpora": [corpus_identity(corpus) for corpus in data.train],
+        "kind": settings.kind,
+        "vocab_size": settings.vocab_size,
+        "joint": settings.joint,
+        "character_coverage": settings.character_coverage,
+        "lowercase": data.lowercase,
+    }
+
+
+def store_determinants(
+    corpus: CorpusConfig, filters: FilterConfig, tokenizer: Tokenizer, with_text: bool
+) -> dict[str, Any]:
+    return {
+        "format": [PREPARE_FORMAT, STORE_FORMAT],
+        "corpus": corpus_identity(corpus),
+        "filters": dataclasses.asdict(filters),
+        "tokenizer": [tokenizer.src.sha256, tokenizer.tgt.sha256, tokenizer.lowercase],
+        "with_text": with_text,
+    }
+
+
+def corpus_identity(corpus: CorpusConfig) -> dict[str, Any]:
+    """What tells whether a corpus is the same as it was."""
+    if corpus.toy:
+        return {"toy": corpus.toy, "size": corpus.size, "seed": corpus.seed}
+    files = []
+    for path in corpus_files(corpus):
+        status = path.stat()
+        files.append([os.path.realpath(path), status.st_size, status.st_mtime_ns])
+    return {"files": files, "fields": [corpus.src_field, corpus.tgt_field]}
+
+
+def chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
+    left = iter(pairs)
+    while chunk := list(islice(left, size)):
+        yield chunk
+
+
+class Progress:
+    """Says how far a long piece of work is, now and then."""
+
+    def __init__(self, say: Say, what: str) -> None:
+        self._say = say
+        self._what = what
+        self._done = 0
+        self._said = time.monotonic()
+
+    def add(self, count: int) -> None:
+        self._done += count
+        if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = time.monotonic()
+            self._say(f"{self._what}: {self._done:,} pairs")

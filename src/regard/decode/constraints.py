@@ -1,0 +1,110 @@
+"""What a search may write next: no special tokens, no repeated n-gram, and the forced prefix before all else.
+
+Forbidding never renormalises: the log-probabilities that remain are the model's own, so a hypothesis found
+under constraints has the same log-probability that `scoring` gives it. The prefix is prefix-constrained
+decoding as in Wuebker et al. 2016; n-gram blocking is Paulus et al. 2018, section 2.5.
+
+Shapes: B sentences, R rows = hypotheses alive, V vocabulary, T tokens so far, P longest prefix, N matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.errors import ConfigError, RegardError
+from regard.text.tokenizer import BOS, EOS, PAD, UNK
+
+FREE = -1  # in a table of forced tokens: the search chooses
+
+
+def allow(logits_RV: Tensor, ids_RT: Tensor, forced_R: Tensor | None, no_repeat_ngram: int) -> Tensor:
+    """log_probs_RV of the model, in float32 at least, with every forbidden token at -inf."""
+    wide = torch.promote_types(logits_RV.dtype, torch.float32)
+    log_probs_RV = torch.log_softmax(logits_RV, dim=1, dtype=wide)
+    # A single NaN or +inf among the logits makes its whole row NaN: one column tells.
+    if log_probs_RV[:, 0].isnan().any():
+        raise RegardError(
+            f"the model gave something that is not a number for target token {ids_RT.shape[1] + 1}: "
+            "its weights are damaged, or its precision is too low for it (try float32)"
+        )
+    if forced_R is None:
+        forbid(log_probs_RV, ids_RT, no_repeat_ngram)
+    else:
+        # Taken before anything is forbidden: a prefix may repeat itself and may hold UNK.
+        forced_log_prob_R = log_probs_RV.gather(1, forced_R.clamp(min=0)[:, None])[:, 0]
+        forbid(log_probs_RV, ids_RT, no_repeat_ngram)
+        force(log_probs_RV, forced_R, forced_log_prob_R)
+    return log_probs_RV
+
+
+def forbid(log_probs_RV: Tensor, ids_RT: Tensor, no_repeat_ngram: int) -> None:
+    """Put, in place, what the search must not choose at -inf."""
+    log_probs_RV[:, [PAD, UNK, BOS]] = -torch.inf
+    if no_repeat_ngram:
+        block_repeats(log_probs_RV, ids_RT, no_repeat_ngram)
+
+
+def block_repeats(log_probs_RV: Tensor, ids_RT: Tensor, n: int) -> None:
+    """Forbid, in place, each token that would complete an n-gram the row already has."""
+    if ids_RT.shape[1] < n:
+        return
+    last_R1n = ids_RT[:, None, ids_RT.shape[1] - n + 1 :]
+    before_RWn = ids_RT[:, :-1].unfold(1, n - 1, 1)
+    row_N, start_N = (before_RWn == last_R1n).all(dim=2).nonzero(as_tuple=True)
+    log_probs_RV[row_N, ids_RT[row_N, start_N + n - 1]] = -torch.inf
+
+
+def force(log_probs_RV: Tensor, forced_R: Tensor, log_prob_R: Tensor) -> None:
+    """Leave, in place, only the forced token to each row that has one, at this log-probability."""
+    row_N = (forced_R != FREE).nonzero()[:, 0]
+    log_probs_RV[row_N] = -torch.inf
+    log_probs_RV[row_N, forced_R[row_N]] = log_prob_R[row_N]
+
+
+def check_lengths(max_lengths: Tensor | Sequence[int], sentences: int) -> list[int]:
+    """One maximum length a sentence, as whole numbers, each at least 1."""
+    lengths: list[int] = max_lengths.tolist() if isinstance(max_lengths, Tensor) else list(max_lengths)
+    if len(lengths) != sentences:
+        raise ConfigError(f"there are {sentences} sentences but {len(lengths)} maximum lengths; give one each")
+    if lengths and min(lengths) < 1:
+        raise ConfigError(f"a maximum length of {min(lengths)} leaves no room for any token; the least is 1")
+    return lengths
+
+
+def stack_prefixes(
+    prefixes: Sequence[Sequence[int]] | None, lengths: Sequence[int], device: torch.device
+) -> Tensor | None:
+    """forced_BP: the forced token of each sentence at each step, FREE after its prefix; None if all are empty."""
+    if prefixes is None:
+        return None
+    if len(prefixes) != len(lengths):
+        raise ConfigError(f"there are {len(lengths)} sentences but {len(prefixes)} prefixes; give one each")
+    for number, (prefix, length) in enumerate(zip(prefixes, lengths, strict=True), start=1):
+        check_ids(prefix, f"the forced prefix of sentence {number}")
+        if len(prefix) >= length:
+            raise ConfigError(
+                f"the forced prefix of sentence {number} has {len(prefix)} tokens, which leaves no room "
+                f"within its maximum length of {length}; shorten the prefix or raise the maximum"
+            )
+    longest = max(map(len, prefixes), default=0)
+    if longest == 0:
+        return None
+    rows = [[*prefix, *[FREE] * (longest - len(prefix))] for prefix in prefixes]
+    return torch.tensor(rows, dtype=torch.int64, device=device)
+
+
+def forced_now(forced_BP: Tensor | None, sentence_R: Tensor, position: int) -> Tensor | None:
+    """forced_R: each row's forced token at this position; None once every prefix is written."""
+    if forced_BP is None or position >= forced_BP.shape[1]:
+        return None
+    return forced_BP[sentence_R, position]
+
+
+def check_ids(ids: Sequence[int], what: str) -> None:
+    """Refuse ids that only the search itself may place."""
+    for name, special in (("padding", PAD), ("begin", BOS), ("end", EOS)):
+        if special in ids:
+            raise ConfigError(f"{what} contains the {name} token (id {special}); give the pieces of the text alone")

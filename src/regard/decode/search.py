@@ -1,0 +1,90 @@
+"""Many sentences through a search: cut into batches of like length, searched as asked, put back in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+import torch
+from torch import Tensor
+
+from regard.config import DecodeConfig
+from regard.decode.batching import plan_batches
+from regard.decode.beam import beam_search
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.model import SearchModel, State, limit_lengths
+from regard.decode.sampling import sample_search, spread_seed
+from regard.text.tokenizer import EOS, PAD
+
+Ids = Sequence[int]
+
+
+def pad_sources(sources: Sequence[Ids], device: torch.device) -> Tensor:
+    """src_BM: each source with its EOS, padded on the right."""
+    longest = max(map(len, sources)) + 1
+    rows = [[*ids, EOS, *[PAD] * (longest - len(ids) - 1)] for ids in sources]
+    return torch.tensor(rows, dtype=torch.int64, device=device)
+
+
+def search(
+    model: SearchModel[State],
+    sources: Sequence[Ids],
+    how: DecodeConfig,
+    device: torch.device,
+    n_best: int = 1,
+    prefixes: Sequence[Ids] | None = None,
+    done: Callable[[int], None] = lambda count: None,
+) -> list[list[Hypothesis]]:
+    """The best hypotheses of each source (ids without EOS), in the order given. `done` hears of progress."""
+    found: dict[int, list[Hypothesis]] = {}
+    for batch in plan_batches([len(ids) + 1 for ids in sources], how.batch_tokens):
+        src_BM = pad_sources([sources[i] for i in batch], device)
+        forced = None if prefixes is None else [prefixes[i] for i in batch]
+        lengths = limit_lengths(src_BM, how.max_length_ratio, how.max_length_extra)
+        if forced is not None:  # what is forced comes on top of the room for a translation
+            lengths = [length + len(prefix) for length, prefix in zip(lengths, forced, strict=True)]
+        if model.longest_target is not None:
+            lengths = [min(length, model.longest_target) for length in lengths]
+        results = search_batch(model, src_BM, how, lengths, n_best, forced, batch)
+        found.update(zip(batch, results, strict=True))
+        done(len(batch))
+    return [found[i] for i in range(len(sources))]
+
+
+def search_batch(
+    model: SearchModel[State],
+    src_BM: Tensor,
+    how: DecodeConfig,
+    lengths: list[int],
+    n_best: int,
+    prefixes: Sequence[Ids] | None,
+    indices: Sequence[int],
+) -> list[list[Hypothesis]]:
+    match how.method:
+        case "beam":
+            return beam_search(
+                model,
+                src_BM,
+                beam=how.beam,
+                length_penalty=how.length_penalty,
+                max_lengths=lengths,
+                n_best=n_best,
+                no_repeat_ngram=how.no_repeat_ngram,
+                prefixes=prefixes,
+            )
+        case "sample":
+            return sample_search(
+                model,
+                src_BM,
+                temperature=how.temperature,
+                top_k=how.top_k,
+                top_p=how.top_p,
+                seeds=spread_seed(how.seed, indices),
+                max_lengths=lengths,
+                n_samples=n_best,
+                length_penalty=how.length_penalty,
+                no_repeat_ngram=how.no_repeat_ngram,
+                prefixes=prefixes,
+            )
+        case _:
+            assert_never(how.method)

@@ -1,0 +1,124 @@
+"""A model is a folder: read, checked and written here, without torch and without pickle.
+
+    config.json           format version, sizes of the model, languages, how to decode
+    weights.safetensors   every parameter once
+    tokenizer.model       or source.model and target.model
+    README.md             the model card: data, licence, scores
+    SHA256SUMS            of all of these
+
+A checkpoint is a model folder with a subfolder `training/` beside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard import config as settings
+from regard.errors import ConfigError, ModelFolderError
+
+FORMAT_VERSION = 1
+CONFIG, WEIGHTS, CARD, SUMS = "config.json", "weights.safetensors", "README.md", "SHA256SUMS"
+TOKENIZER_FILES = (("tokenizer.model",), ("source.model", "target.model"))
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What a model folder says of its model, besides the weights."""
+
+    model: settings.ModelConfig
+    decode: settings.DecodeConfig
+    src_lang: str
+    tgt_lang: str
+    lowercase: bool
+    tokenizer: Mapping[str, bytes]  # file name → contents
+
+
+def write_model(folder: Path, description: ModelDescription, weights: Mapping[str, np.ndarray], card: str) -> None:
+    """Fill an existing empty folder. Callers give one from `files.atomic_folder`."""
+    from safetensors.numpy import save_file
+
+    content = {
+        "format_version": FORMAT_VERSION,
+        "src_lang": description.src_lang,
+        "tgt_lang": description.tgt_lang,
+        "lowercase": description.lowercase,
+        "model": settings.to_dict(description.model),
+        "decode": settings.to_dict(description.decode),
+    }
+    (folder / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    for name, proto in description.tokenizer.items():
+        (folder / name).write_bytes(proto)
+    (folder / CARD).write_text(card, "utf-8")
+    save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, folder / WEIGHTS)
+    names = [CONFIG, *description.tokenizer, CARD, WEIGHTS]
+    sums = [f"{digest(folder / name)}  {name}\n" for name in sorted(names)]
+    (folder / SUMS).write_text("".join(sums), "utf-8")
+
+
+def read_description(folder: Path) -> ModelDescription:
+    """The folder's settings and tokenizer, after every file has been checked against SHA256SUMS."""
+    check_sums(folder)
+    try:
+        content = json.loads((folder / CONFIG).read_text("utf-8"))
+    except ValueError as error:
+        raise ModelFolderError(f"{folder / CONFIG} is not JSON: {error}") from None
+    version = content.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise ModelFolderError(
+            f"{folder} is of format {version}; this version of Regard reads up to {FORMAT_VERSION}. Update Regard."
+        )
+    try:
+        model = settings.build(settings.ModelConfig, content["model"], "model")
+        decode = settings.build(settings.DecodeConfig, content["decode"], "decode")
+        names = next(names for names in TOKENIZER_FILES if (folder / names[0]).exists())
+        tokenizer = {name: (folder / name).read_bytes() for name in names}
+        return ModelDescription(
+            model, decode, content["src_lang"], content["tgt_lang"], content["lowercase"], tokenizer
+        )
+    except (ConfigError, KeyError, StopIteration, OSError) as error:
+        raise ModelFolderError(f"{folder} is not a whole model folder: {error!r}") from None
+
+
+def read_weights(folder: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(folder / WEIGHTS)
+    except SafetensorError as error:
+        raise ModelFolderError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+
+
+def check_sums(folder: Path) -> None:
+    """Refuse a folder that is missing, incomplete or altered, with a sentence that says which."""
+    if not folder.is_dir():
+        raise ModelFolderError(f"there is no model folder at {folder}")
+    if not (folder / SUMS).is_file():
+        hint = ""
+        if (folder / "checkpoints").is_dir():
+            hint = f"; it is a run: its model is {folder / 'model'} once training has ended, or one of its checkpoints"
+        raise ModelFolderError(f"{folder} is not a model folder: it has no {SUMS}{hint}")
+    listed = [line.split("  ", 1) for line in (folder / SUMS).read_text("utf-8").splitlines() if line]
+    if not all(len(entry) == 2 for entry in listed) or {CONFIG, WEIGHTS} - {entry[-1] for entry in listed}:
+        raise ModelFolderError(f"{folder / SUMS} is damaged; copy the folder again")
+    for expected, name in listed:
+        if not (folder / name).is_file():
+            raise ModelFolderError(f"{folder} is incomplete: {name} is missing; copy the folder again")
+        if digest(folder / name) != expected:
+            raise ModelFolderError(f"{folder / name} was altered or damaged: it does not match {SUMS}")
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def load_json(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))

@@ -1,0 +1,73 @@
+"""A trace: one sentence and its translation, and every number the model made on the way.
+
+The search runs on the fast path; then one teacher-forced pass over the chosen translation, with the taps heard,
+gives the insides. Attention that is looked at is computed by the reference kernel, and the trace says so.
+
+Shapes: L target length with the end of sentence, M source length with the end of sentence, H heads, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from regard.core.taps import record
+from regard.decode.search import pad_sources
+from regard.inspect.alignment import word_alignment
+from regard.models.transformer import Transformer
+from regard.text.tokenizer import BOS, EOS
+
+
+@dataclass(frozen=True)
+class Trace:
+    """`values` has every recorded tap by its path, without the batch dimension."""
+
+    src_tokens: tuple[str, ...]  # the last one is the end of the sentence
+    tgt_tokens: tuple[str, ...]  # what was predicted, the end of the sentence last
+    probabilities: np.ndarray  # of each target token, given those before it
+    values: dict[str, np.ndarray]
+    kernel: str
+
+    def __getitem__(self, path: str) -> np.ndarray:
+        return self.values[path]
+
+    def cross_attention(self, layer: int | None = None, head: int | None = None) -> np.ndarray:
+        """weights_LM: of one layer and head, or the mean over those not named."""
+        paths = [path for path in self.values if path.endswith(".cross.weights")]
+        weights = np.stack([self.values[path] for path in paths])
+        weights = weights[layer : layer + 1] if layer is not None else weights
+        weights = weights[:, head : head + 1] if head is not None else weights
+        return np.asarray(weights.mean(axis=(0, 1)))
+
+    def alignment(self) -> list[tuple[int, int]]:
+        """(source word, target word) links from the mean cross-attention."""
+        return word_alignment(self.cross_attention(), self.src_tokens[:-1], self.tgt_tokens[:-1])
+
+
+@torch.inference_mode()
+def trace_translation(
+    model: Transformer,
+    src_ids: Sequence[int],
+    tgt_ids: Sequence[int],
+    src_tokens: Sequence[str],
+    tgt_tokens: Sequence[str],
+    patterns: Sequence[str] = ("*",),
+) -> Trace:
+    """Pass a source and its translation (ids without BOS and EOS) through the model and keep what the taps saw."""
+    device = model.output.weight.device
+    src_1M = pad_sources([src_ids], device)
+    tgt_1L = torch.tensor([[BOS, *tgt_ids]], device=device)
+    with record(model, *patterns) as recording:
+        logits_LV = model(src_1M, tgt_1L)[0]
+    wanted = torch.tensor([*tgt_ids, EOS], device=device)
+    probabilities = torch.softmax(logits_LV.float(), dim=-1).gather(1, wanted[:, None])[:, 0]
+    return Trace(
+        (*src_tokens, "</s>"),
+        (*tgt_tokens, "</s>"),
+        probabilities.cpu().numpy(),
+        {path: recording[path][0].float().cpu().numpy() for path in recording.paths()},
+        recording.kernel,
+    )

@@ -1,0 +1,138 @@
+"""Where the parameters are: every matrix of a model, its shape, its size and what it is for.
+
+The model is built on the meta device, which knows shapes and holds no numbers, so that asking what `big` would
+weigh costs nothing. A matrix used in several places (the paper, section 3.4) is one row, counted once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import torch
+from torch import nn
+
+from regard.config import ModelConfig
+from regard.core.attention import MultiHeadAttention
+from regard.core.embeddings import Embedding
+from regard.core.feedforward import FeedForward
+from regard.core.norms import LayerNorm, RMSNorm
+from regard.core.positions import Positions
+from regard.errors import ConfigError
+from regard.models.transformer import Transformer
+
+Group = Literal["attention", "ffn", "embeddings", "norms", "positions"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One parameter, named as in `weights.safetensors`; or, folded, the same one of several layers."""
+
+    name: str
+    shape: tuple[int, ...]
+    group: Group
+    note: str = ""
+    times: int = 1  # how many layers have it
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape) * self.times
+
+
+@dataclass(frozen=True)
+class Ledger:
+    rows: tuple[Row, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(row.count for row in self.rows)
+
+    @property
+    def totals(self) -> dict[Group, int]:
+        """The parameters of each group, those with none included."""
+        return {group: sum(row.count for row in self.rows if row.group == group) for group in GROUPS}
+
+    @property
+    def shares(self) -> dict[Group, float]:
+        """The part of the whole that each group is."""
+        return {group: count / self.total for group, count in self.totals.items()}
+
+    def folded(self) -> tuple[Row, ...]:
+        """The rows with identical layers as one: `encoder.0…5.ffn.up.weight`, times 6."""
+        return fold(self.rows)
+
+
+def ledger(config: ModelConfig) -> Ledger:
+    """The parameters of the model that `config` describes."""
+    if not config.src_vocab_size or not config.tgt_vocab_size:
+        raise ConfigError(
+            "the size of the embeddings is not known yet: set model.src_vocab_size and model.tgt_vocab_size "
+            "(training takes them from the tokenizer)"
+        )
+    with torch.device("meta"):
+        model = Transformer(config, initialise=False)
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return Ledger(
+        tuple(
+            Row(name, tuple(parameter.shape), group_of(model, name), note_on(model, name, names[id(parameter)][1:]))
+            for name, parameter in model.named_parameters()
+        )
+    )
+
+
+def group_of(model: nn.Module, name: str) -> Group:
+    """What the parameter is for, by the innermost part of the model that says so."""
+    path = name
+    while path:
+        path = path.rpartition(".")[0]
+        match model.get_submodule(path):
+            case MultiHeadAttention():
+                return "attention"
+            case FeedForward():
+                return "ffn"
+            case Embedding():
+                return "embeddings"
+            case LayerNorm() | RMSNorm():
+                return "norms"
+            case Positions():
+                return "positions"
+    raise TypeError(f"{name} belongs to no group of the ledger")
+
+
+def note_on(model: nn.Module, name: str, other_names: Sequence[str]) -> str:
+    """What the name does not say: several matrices in one, or one matrix in several places."""
+    if other_names:
+        return "shared with " + " and ".join(other.removesuffix(".weight") for other in other_names)
+    path, _, kind = name.rpartition(".")
+    owner, _, part = path.rpartition(".")
+    letter = "W" if kind == "weight" else "b"
+    match model.get_submodule(owner), part:
+        case MultiHeadAttention(), "qkv":
+            return f"{letter}_Q {letter}_K {letter}_V"
+        case MultiHeadAttention(), "out":
+            return f"{letter}_O"
+        case FeedForward(kind="swiglu"), "up":
+            return f"{letter}_gate {letter}_up"
+    return ""
+
+
+def fold(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Rows that differ in the number of their layer alone become one, at the place of the first."""
+    alike: dict[Row, list[tuple[Row, str]]] = {}
+    for row in rows:
+        number = re.search(r"(?<=\.)\d+(?=\.)", row.name)
+        key = replace(row, name=re.sub(r"(?<=\.)\d+(?=\.)", "#", row.name, count=1))
+        alike.setdefault(key, []).append((row, number[0] if number else ""))
+    folded = []
+    for key, members in alike.items():
+        (row, first), (_, last) = members[0], members[-1]
+        if len(members) > 1:
+            row = replace(key, name=key.name.replace("#", f"{first}…{last}"), times=sum(r.times for r, _ in members))
+        folded.append(row)
+    return tuple(folded)

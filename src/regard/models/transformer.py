@@ -1,0 +1,224 @@
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), whole.
+
+An encoder reads the source; a decoder writes the target, looking at what it has written and at the source.
+With the default settings this is the paper's model: post-norm, sinusoids, ReLU, one embedding matrix. Pre-norm,
+the other positions, norms and feed-forwards are choices of `ModelConfig`. Pre-norm stacks end in one more norm.
+
+Shapes: B batch, L target length, M source length, D model, V vocabulary, R rows of a search.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import ModelConfig
+from regard.core.attention import MultiHeadAttention
+from regard.core.cache import FixedCache, GrowingCache
+from regard.core.dropout import Dropout
+from regard.core.embeddings import Embedding
+from regard.core.feedforward import FeedForward
+from regard.core.linear import Linear
+from regard.core.masks import causal_mask, padding_mask
+from regard.core.norms import build_norm
+from regard.core.positions import Positions, build_positions
+from regard.core.taps import Tap
+
+PAD = 0
+
+
+class Residual(nn.Module):
+    """post: norm(x + dropout(f(x))), the paper's.   pre: x + dropout(f(norm(x)))."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.pre = config.norm_order == "pre"
+        self.norm = build_norm(config.norm, config.d_model)
+        self.dropout = Dropout(config.dropout)
+        self.resid, self.normed = Tap(), Tap()
+
+    def before(self, x: Tensor) -> Tensor:
+        return self.normed(self.norm(x)) if self.pre else x
+
+    def after(self, x: Tensor, change: Tensor) -> Tensor:
+        x = self.resid(x + self.dropout(change))
+        return x if self.pre else self.normed(self.norm(x))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention over the source, then the feed-forward network."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.ffn = FeedForward(config.d_model, config.d_ff, config.ffn, config.activation_dropout)
+        self.around_attention, self.around_ffn = Residual(config), Residual(config)
+
+    def forward(self, x_BMD: Tensor, mask: Tensor, bias: Tensor | None, positions: Positions) -> Tensor:
+        seen = self.around_attention.before(x_BMD)
+        x_BMD = self.around_attention.after(x_BMD, self.attention(seen, None, mask, bias, positions))
+        return self.around_ffn.after(x_BMD, self.ffn(self.around_ffn.before(x_BMD)))
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention over the target, cross-attention to the source, then the feed-forward network."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.cross = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.ffn = FeedForward(config.d_model, config.d_ff, config.ffn, config.activation_dropout)
+        self.around_attention, self.around_cross, self.around_ffn = Residual(config), Residual(config), Residual(config)
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        memory_BMD: Tensor | None,
+        mask: Tensor | None,
+        memory_mask: Tensor,
+        bias: Tensor | None,
+        positions: Positions,
+        own: GrowingCache | None = None,
+        memory: FixedCache | None = None,
+    ) -> Tensor:
+        """`own` and `memory` are the caches of a search; training and tracing go without."""
+        seen = self.around_attention.before(x_BLD)
+        x_BLD = self.around_attention.after(x_BLD, self.attention(seen, None, mask, bias, positions, own))
+        seen = self.around_cross.before(x_BLD)
+        x_BLD = self.around_cross.after(x_BLD, self.cross(seen, memory_BMD, memory_mask, cache=memory))
+        return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
+
+
+class Transformer(nn.Module):
+    """ids to logits. `encode` and `decode` are its halves; `begin` and `step` let a search go word by word."""
+
+    def __init__(self, config: ModelConfig, initialise: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
+        self.compute_dtype: torch.dtype | None = None
+        self.tgt_embedding = Embedding(config.tgt_vocab_size, config.d_model)
+        self.src_embedding = self.tgt_embedding
+        if config.sharing != "all":
+            self.src_embedding = Embedding(config.src_vocab_size, config.d_model)
+        self.output = self.tgt_embedding
+        if config.sharing == "none":
+            self.output = Embedding(config.tgt_vocab_size, config.d_model)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
+        self.src_positions = self.build_positions(two_sided=True)
+        self.tgt_positions = self.build_positions(two_sided=False)
+        self.encoder_norm, self.decoder_norm = self.build_last_norm(), self.build_last_norm()
+        self.dropout = Dropout(config.dropout)
+        self.src_embedded, self.tgt_embedded, self.memory, self.logits = Tap(), Tap(), Tap(), Tap()
+        if initialise:
+            self.initialise()
+
+    def build_positions(self, two_sided: bool) -> Positions:
+        c = self.config
+        return build_positions(c.position, c.d_model, c.n_heads, c.max_positions, two_sided)
+
+    def build_last_norm(self) -> nn.Module:
+        return build_norm(self.config.norm, self.config.d_model) if self.config.norm_order == "pre" else nn.Identity()
+
+    def initialise(self) -> None:
+        """Xavier for the matrices, 1/sqrt(D) for the embeddings (so that times sqrt(D) gives variance 1)."""
+        for module in self.modules():
+            match module:
+                case Linear():
+                    nn.init.xavier_uniform_(module.weight)
+                    nn.init.zeros_(module.bias)
+                case Embedding():
+                    nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+                    with torch.no_grad():
+                        module.weight[PAD].zero_()
+                case Positions():
+                    for parameter in module.parameters():
+                        nn.init.normal_(parameter, std=0.02)
+
+    @property
+    def longest_target(self) -> int | None:
+        """The most tokens a target may have; None: no limit."""
+        return self.config.max_positions if self.config.position == "learned" else None
+
+    def forward(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
+        """logits_BLV of the token after each target position."""
+        return self.project(self.hidden(src_BM, tgt_BL))
+
+    def hidden(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
+        """What stands before the projection on the vocabulary: hidden_BLD."""
+        return self.decode(tgt_BL, self.encode(src_BM), padding_mask(src_BM, PAD))
+
+    def project(self, hidden_BLD: Tensor) -> Tensor:
+        return self.logits(self.output.project(hidden_BLD))  # type: ignore[no-any-return]
+
+    def embed(self, embedding: Embedding, positions: Positions, ids_BL: Tensor, start: int = 0) -> Tensor:
+        x_BLD = positions.add(embedding(ids_BL), start)
+        return self.dropout(x_BLD.to(self.compute_dtype or x_BLD.dtype))  # type: ignore[no-any-return]
+
+    def encode(self, src_BM: Tensor) -> Tensor:
+        """memory_BMD: the source, each token seen in the light of all the others."""
+        x_BMD = self.src_embedded(self.embed(self.src_embedding, self.src_positions, src_BM))
+        mask = padding_mask(src_BM, PAD)
+        bias = self.src_positions.bias(src_BM.shape[1], src_BM.shape[1])
+        for layer in self.encoder:
+            x_BMD = layer(x_BMD, mask, bias, self.src_positions)
+        return self.memory(self.encoder_norm(x_BMD))  # type: ignore[no-any-return]
+
+    def decode(self, tgt_BL: Tensor, memory_BMD: Tensor, memory_mask: Tensor) -> Tensor:
+        """hidden_BLD at every target position at once; each sees only itself and what stands before it."""
+        length = tgt_BL.shape[1]
+        x_BLD = self.tgt_embedded(self.embed(self.tgt_embedding, self.tgt_positions, tgt_BL))
+        mask = causal_mask(length, length, tgt_BL.device)
+        bias = self.tgt_positions.bias(length, length)
+        for layer in self.decoder:
+            x_BLD = layer(x_BLD, memory_BMD, mask, memory_mask, bias, self.tgt_positions)
+        return self.decoder_norm(x_BLD)  # type: ignore[no-any-return]
+
+    def begin(self, src_BM: Tensor, max_length: int) -> SearchState:
+        """Encode, and make room for `max_length` target tokens; one row a sentence."""
+        memory_BMD = self.encode(src_BM)
+        c = self.config
+        room = (c.n_heads, max_length, c.d_model // c.n_heads)
+        own = [GrowingCache(len(src_BM), *room, like=memory_BMD) for _ in self.decoder]
+        memories = [FixedCache(*layer.cross.keys_and_values(memory_BMD)) for layer in self.decoder]  # type: ignore[union-attr, operator]
+        return SearchState(own, memories, padding_mask(src_BM, PAD))
+
+    def step(self, tokens_R: Tensor, state: SearchState) -> Tensor:
+        """Feed one token a row; logits_RV of the next."""
+        start = state.length
+        x_R1D = self.tgt_embedded(self.embed(self.tgt_embedding, self.tgt_positions, tokens_R[:, None], start))
+        bias = self.tgt_positions.bias(1, start + 1)
+        for layer, own, memory in zip(self.decoder, state.own, state.memories, strict=True):
+            x_R1D = layer(x_R1D, None, None, state.memory_mask, bias, self.tgt_positions, own, memory)
+        return self.project(self.decoder_norm(x_R1D))[:, 0]
+
+
+class SearchState:
+    """The caches of a search over a batch: each row a hypothesis, several of which may share a sentence."""
+
+    def __init__(self, own: list[GrowingCache], memories: list[FixedCache], memory_mask: Tensor) -> None:
+        self.own, self.memories, self.memory_mask = own, memories, memory_mask
+        self.sentence_R = torch.arange(len(memory_mask), device=memory_mask.device)
+
+    @property
+    def length(self) -> int:
+        return self.own[0].length
+
+    def reorder(self, rows_R: Tensor) -> None:
+        """Keep these rows in this order. Beams that change places within a sentence leave its memory alone."""
+        for own in self.own:
+            own.reorder(rows_R)
+        sentence_R = self.sentence_R.index_select(0, rows_R)
+        if not torch.equal(sentence_R, self.sentence_R):
+            for memory in self.memories:
+                memory.reorder(rows_R)
+            self.memory_mask = self.memory_mask.index_select(0, rows_R)
+            self.sentence_R = sentence_R
+
+
+def paper_learning_rate(d_model: int, warmup_steps: int) -> float:
+    """The peak of the paper's schedule (section 5.3): (d_model · warmup_steps)^-0.5."""
+    return 1 / math.sqrt(d_model * warmup_steps)

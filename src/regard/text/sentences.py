@@ -1,0 +1,165 @@
+"""Where sentences end, and how to cut a long text into pieces that a model can take.
+
+Rules, not a model: they would rather leave two sentences together than cut one in half.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+_UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "yue", "wuu", "lzh"})
+
+_CLOSERS = "”’」』）》】〉〕\\])\"'»"
+_SPACED = ".!?؟۔।॥"  # end a sentence only before white space
+_END = re.compile(
+    f"(?P<cjk>[。！？｡]+[{_CLOSERS}]*)"
+    f"|(?P<dots>…+[{_CLOSERS}]*)"
+    f"|(?<![{_SPACED}])(?P<spaced>[{_SPACED}]++[{_CLOSERS}]*+)(?=\\s|$)"  # possessive: else quadratic
+    r"|(?P<paragraph>\n[^\S\n]*\n)"
+)
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_LAST_WORD = re.compile(r"[^\s(\[“\"'‘«]*$")
+_INITIAL = re.compile(r"(?!i)[^\W\d_]")  # "so do I." ends more sentences than I. begins names
+_INNER_DOT = re.compile(r"[^\W\d_]\.[^\W\d_]")
+_BEFORE_NAMES = frozenset(
+    ["mr", "mrs", "ms", "dr", "prof", "st", "rev", "gen", "col", "lt", "sgt", "capt", "gov", "sen"]
+)
+_BEFORE_NAMES |= {"hon", "mt", "vs", "cf", "hr", "fr", "frl", "mme", "mlle", "bzw", "vgl", "ggf", "evtl", "bspw", "sog"}
+_BEFORE_NUMBERS = frozenset(["no", "nos", "nr", "vol", "pp", "ch", "fig", "figs", "eq", "art", "abs", "bd", "ca"])
+_BEFORE_NUMBERS |= {"jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "approx"}
+_ELLIPSIS_AFTER = 4  # characters: "我……" at the beginning is a hesitation, not a sentence
+
+_CLAUSE_MARK = re.compile("[，、；：,;:]")
+_CLAUSE_END = re.compile(r"[，；：、,;:—]+")
+_SPACE = re.compile(r"\s+")
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of `text`, without the white space around them; closing quotes stay with their sentence.
+
+    Only white space between sentences is lost: `join_sentences` puts a space, or nothing, in its place.
+    """
+    return _stripped(text, [0, *_sentence_ends(text, 0, len(text))])
+
+
+def join_sentences(parts: Sequence[str], lang: str) -> str:
+    """One text again: with nothing between sentences in the languages that write no spaces, else with a space."""
+    between = "" if re.split("[-_]", lang.lower())[0] in _UNSPACED else " "
+    return between.join(part for part in parts if part)
+
+
+def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Pieces of `text` that each fit: as many whole sentences as possible, else clauses, else words, else characters.
+
+    No character but white space at the edges of pieces is lost. A single character that does not fit stays as it is.
+    """
+    if not text.strip():
+        return []
+    if fits(text.strip()):
+        return [text.strip()]
+    return _stripped(text, [0, *_cuts(text, 0, len(text), fits, 0)])
+
+
+def _cuts(text: str, start: int, stop: int, fits: Callable[[str], bool], level: int) -> list[int]:
+    """Where to cut text[start:stop]: the greatest runs of units of this level; a unit that is too long, finer."""
+    ends = _LEVELS[level](text, start, stop)
+    cuts: list[int] = []
+    done = 0
+    while done < len(ends):
+        count = _most_that_fit(text, start, ends, done, fits)
+        if not count:
+            count = 1
+            if level + 1 < len(_LEVELS):
+                cuts.extend(_cuts(text, start, ends[done], fits, level + 1))
+        done += count
+        start = ends[done - 1]
+        if not cuts or cuts[-1] < start:
+            cuts.append(start)
+    return cuts
+
+
+def _most_that_fit(text: str, start: int, ends: Sequence[int], done: int, fits: Callable[[str], bool]) -> int:
+    """How many units after `done` fit together: found in steps that double and then halve, so with few questions."""
+    low, high, limit = 0, 1, len(ends) - done
+    while high <= limit and fits(text[start : ends[done + high - 1]].strip()):
+        low, high = high, high * 2
+    high = min(high, limit + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(text[start : ends[done + middle - 1]].strip()):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _stripped(text: str, cuts: Sequence[int]) -> list[str]:
+    parts = (text[start:stop].strip() for start, stop in pairwise(cuts))
+    return [part for part in parts if part]
+
+
+def _sentence_ends(text: str, start: int, stop: int) -> list[int]:
+    ends: list[int] = []
+    for match in _END.finditer(text, start, stop):
+        begun = ends[-1] if ends else start
+        if _ends_sentence(text, begun, match):
+            ends.append(match.end())
+    return [*ends, stop] if not ends or ends[-1] < stop else ends
+
+
+def _ends_sentence(text: str, begun: int, match: re.Match[str]) -> bool:
+    if match["cjk"] or match["paragraph"]:
+        return True
+    following = _next_visible(text, match.end())
+    if match["dots"]:
+        before = text[max(begun, match.start() - _ELLIPSIS_AFTER) : match.start()].strip()
+        after_cjk = len(before) >= _ELLIPSIS_AFTER and _CJK.match(before[-1]) is not None
+        spaced = text[match.end() : match.end() + 1].isspace()
+        return (after_cjk and not _CLAUSE_MARK.match(following)) or (spaced and not following.islower())
+    # A small letter goes on with the sentence: after an unknown abbreviation, or "Stop!" he said.
+    if following.islower():
+        return False
+    return not (match["spaced"].startswith(".") and _is_abbreviation(text, begun, match.start(), following))
+
+
+def _next_visible(text: str, at: int) -> str:
+    found = _SPACE.match(text, at)
+    at = found.end() if found else at
+    return text[at : at + 1]
+
+
+def _is_abbreviation(text: str, begun: int, dot: int, following: str) -> bool:
+    """Whether the full stop at `dot` belongs to the word before it: Dr., J., e.g., No. 5, or the "1." of a list."""
+    found = _LAST_WORD.search(text[max(begun, dot - 24) : dot])
+    word = found[0].lower() if found else ""
+    if word.isdigit():
+        return text[begun:dot].strip() == word
+    if word in _BEFORE_NUMBERS:
+        return following.isdigit()
+    return bool(word in _BEFORE_NAMES or _INITIAL.fullmatch(word) or _INNER_DOT.search(word))
+
+
+def _clause_ends(text: str, start: int, stop: int) -> list[int]:
+    # "1,000" and "12:30" are no places to cut: a Latin mark ends a clause only before a space.
+    found = _CLAUSE_END.finditer(text, start, stop)
+    ends = [m.end() for m in found if not m[0][-1].isascii() or text[m.end() : m.end() + 1].isspace()]
+    return [*ends, stop] if not ends or ends[-1] < stop else ends
+
+
+def _word_ends(text: str, start: int, stop: int) -> list[int]:
+    ends = [match.end() for match in _SPACE.finditer(text, start, stop)]
+    return [*ends, stop] if not ends or ends[-1] < stop else ends
+
+
+def _character_ends(text: str, start: int, stop: int) -> Sequence[int]:
+    return range(start + 1, stop + 1)
+
+
+_LEVELS: tuple[Callable[[str, int, int], Sequence[int]], ...] = (
+    _sentence_ends,
+    _clause_ends,
+    _word_ends,
+    _character_ends,
+)

@@ -1,0 +1,78 @@
+"""The tokenizer of a translator: a vocabulary for each language, or one for both.
+
+The paper (section 5.1) shares one byte-pair vocabulary between source and target; so does the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from regard.errors import ConfigError
+from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from regard.text.vocabulary_training import train_vocabulary
+
+__all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer", "Vocabulary", "train_vocabulary"]
+
+JOINT_FILE = "tokenizer.model"
+SOURCE_FILE, TARGET_FILE = "source.model", "target.model"
+
+
+class Tokenizer:
+    """The vocabularies of source and target; when they are joint, one object is both."""
+
+    def __init__(self, src: Vocabulary, tgt: Vocabulary, lowercase: bool = False) -> None:
+        self.src = src
+        self.tgt = tgt
+        self.lowercase = lowercase
+
+    @property
+    def joint(self) -> bool:
+        return self.src is self.tgt
+
+    def encode_src(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.src.encode(self._cased(texts))
+
+    def encode_tgt(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.tgt.encode(self._cased(texts))
+
+    def sample_src(self, texts: Sequence[str], amount: float, seed: int) -> list[list[int]]:
+        return self.src.sample(self._cased(texts), amount, seed)
+
+    def sample_tgt(self, texts: Sequence[str], amount: float, seed: int) -> list[list[int]]:
+        return self.tgt.sample(self._cased(texts), amount, seed)
+
+    def decode_src(self, ids: Sequence[int]) -> str:
+        return self.src.decode(ids)
+
+    def decode_tgt(self, ids: Sequence[int]) -> str:
+        return self.tgt.decode(ids)
+
+    def _cased(self, texts: Sequence[str]) -> Sequence[str]:
+        return [text.lower() for text in texts] if self.lowercase else texts
+
+    def files(self) -> dict[str, bytes]:
+        """What to write into a model folder, by file name."""
+        if self.joint:
+            return {JOINT_FILE: self.src.proto}
+        return {SOURCE_FILE: self.src.proto, TARGET_FILE: self.tgt.proto}
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], lowercase: bool) -> Tokenizer:
+        """The tokenizer that `files()` gave."""
+        if JOINT_FILE in files:
+            joint = _vocabulary(JOINT_FILE, files)
+            return cls(joint, joint, lowercase)
+        missing = [name for name in (SOURCE_FILE, TARGET_FILE) if name not in files]
+        if missing:
+            raise ConfigError(
+                f"there is no {' and no '.join(missing)}; a tokenizer is {JOINT_FILE}, or both {SOURCE_FILE} and "
+                f"{TARGET_FILE}"
+            )
+        return cls(_vocabulary(SOURCE_FILE, files), _vocabulary(TARGET_FILE, files), lowercase)
+
+
+def _vocabulary(name: str, files: Mapping[str, bytes]) -> Vocabulary:
+    try:
+        return Vocabulary(files[name])
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None

@@ -1,0 +1,104 @@
+"""One SentencePiece model: text ⇄ ids.
+
+Bytes stand in for characters that the vocabulary lacks, so nothing is ever unknown and `decode(encode(text))` is
+`normalise(text)` for any text at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+
+import sentencepiece
+
+from regard.errors import ConfigError
+from regard.text.modelproto import model_kind
+from regard.text.normalise import normalise
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+
+_WORTH_THREADS = 512  # texts: starting threads takes longer than encoding fewer
+
+# SentencePiece has one seed for the whole process: only one thread at a time may set it and use it.
+_sampling = threading.Lock()
+
+_NOT_A_MODEL = (
+    "this is not a SentencePiece model, or it is damaged; give a .model file that SentencePiece (spm_train) or Regard "
+    "wrote"
+)
+
+
+class Vocabulary:
+    """One SentencePiece model."""
+
+    def __init__(self, proto: bytes) -> None:
+        self.proto = proto
+        try:
+            self.kind = model_kind(proto)
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+            self.size: int = self._processor.vocab_size()
+        except (ValueError, RuntimeError, OSError):
+            raise ConfigError(_NOT_A_MODEL) from None
+        if not self.size:
+            raise ConfigError(_NOT_A_MODEL)
+        ids = self._processor.pad_id(), self._processor.unk_id(), self._processor.bos_id(), self._processor.eos_id()
+        if ids != (PAD, UNK, BOS, EOS):
+            raise ConfigError(
+                f"this SentencePiece model has pad, unk, bos, eos = {ids}, where Regard needs {(PAD, UNK, BOS, EOS)}; "
+                "train it with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3, or let Regard train one"
+            )
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.proto).hexdigest()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, which is normalised first; neither BOS nor EOS is added."""
+        normalised = [normalise(text) for text in texts]
+        threads = 1 if len(texts) < _WORTH_THREADS else -1
+        ids: list[list[int]] = self._processor.encode(normalised, num_threads=threads)
+        return ids
+
+    def sample(self, texts: Sequence[str], amount: float, seed: int) -> list[list[int]]:
+        """Another segmentation of each text, drawn at random: the same for the same seed.
+
+        BPE-dropout with probability `amount` (Provilkov et al. 2020), or a draw from the unigram lattice with its
+        probabilities to the power of 1 − `amount` (Kudo 2018).
+        """
+        if not texts or amount <= 0:
+            return self.encode(texts)
+        normalised = [normalise(text) for text in texts]
+        drawn: list[list[int]] = []
+        alpha = amount if self.kind == "bpe" else 1 - amount
+
+        def draw() -> None:
+            drawn.extend(
+                self._processor.encode(normalised, enable_sampling=True, nbest_size=-1, alpha=alpha, num_threads=1)
+            )
+
+        with _sampling:
+            sentencepiece.set_random_generator_seed(seed % 2**32)
+            # The generator is thread-local and takes the seed when a thread first uses it: hence a new thread.
+            thread = threading.Thread(target=draw)
+            thread.start()
+            thread.join()
+        if len(drawn) != len(texts):
+            raise RuntimeError("SentencePiece could not sample segmentations of this text")
+        return drawn
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text that ids stand for; PAD, BOS and EOS stand for nothing."""
+        text: str = self._processor.decode([i for i in self._checked(ids) if i not in (PAD, BOS, EOS)])
+        return text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The pieces as SentencePiece writes them: "▁" for a space, "<0xE4>" for a byte."""
+        return [self._processor.id_to_piece(i) for i in self._checked(ids)]
+
+    def _checked(self, ids: Sequence[int]) -> list[int]:
+        whole = [int(i) for i in ids]
+        for i in whole:
+            if not 0 <= i < self.size:
+                raise ValueError(f"id {i} is not in this vocabulary: its ids go from 0 to {self.size - 1}")
+        return whole

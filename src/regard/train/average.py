@@ -1,0 +1,39 @@
+"""Averaging checkpoints (the paper, section 6.1): the mean of the last few states is better than any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regard.errors import ModelFolderError
+from regard.files import atomic_folder
+from regard.folder import CARD, read_description, read_weights, write_model
+
+
+def average_weights(folders: Sequence[Path]) -> dict[str, np.ndarray]:
+    """The mean of every parameter over the model folders, summed in float64."""
+    sums: dict[str, np.ndarray] = {}
+    for folder in folders:
+        weights = read_weights(folder)
+        if sums and {n: w.shape for n, w in weights.items()} != {n: w.shape for n, w in sums.items()}:
+            raise ModelFolderError(f"{folder} and {folders[0]} are models of different shape; they cannot be averaged")
+        for name, weight in weights.items():
+            sums[name] = sums[name] + weight if name in sums else weight.astype(np.float64)
+    return {name: (total / len(folders)).astype(np.float32) for name, total in sums.items()}
+
+
+def write_average(folders: Sequence[Path], path: Path, replace: bool = False) -> None:
+    """A model folder with the mean of the weights; everything else is the last folder's."""
+    descriptions = [read_description(folder) for folder in folders]
+    if any(other.tokenizer != descriptions[-1].tokenizer for other in descriptions):
+        raise ModelFolderError("the models have different tokenizers; they cannot be averaged")
+    if path.exists() and not replace:
+        raise ModelFolderError(f"{path} exists already; name another folder with -o")
+    card = (folders[-1] / CARD).read_text("utf-8")
+    names = ", ".join(folder.name for folder in folders)
+    if len(folders) > 1:
+        card += f"\nThe weights are the mean of {len(folders)} checkpoints: {names}. The scores above are the last one's.\n"
+    with atomic_folder(path, replace) as folder:
+        write_model(folder, descriptions[-1], average_weights(folders), card)

@@ -1,0 +1,37 @@
+"""The model card that goes into every model folder: what it is, what it was trained on, how well it does."""
+
+from __future__ import annotations
+
+from regard.config import CorpusConfig, RunConfig
+
+
+def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, float]) -> str:
+    data, model = run.data, run.model
+    lines = [
+        f"# {data.src_lang or 'source'} → {data.tgt_lang or 'target'} translation",
+        "",
+        f"A Transformer trained with Regard: {model.n_encoder_layers}+{model.n_decoder_layers} layers, "
+        f"d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}, {n_parameters:,} parameters.",
+        "",
+        "## Data",
+        "",
+        *[f"- {corpus_line(corpus)}" for corpus in data.train],
+        "",
+        "The licence of the data governs what may be done with this model.",
+        "",
+        "## Training",
+        "",
+        f"{step:,} steps of about {run.train.batch_tokens * run.train.accumulate:,} tokens, seed {run.train.seed}.",
+        "",
+        "## Scores on the validation set",
+        "",
+        *([f"- {name}: {value:.4g}" for name, value in scores.items()] or ["- none yet"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def corpus_line(corpus: CorpusConfig) -> str:
+    if corpus.toy:
+        return f"toy task '{corpus.toy}', {corpus.size:,} pairs"
+    where = f" ({corpus.published})" if corpus.published else ""
+    return (corpus.about or "a corpus without description") + where

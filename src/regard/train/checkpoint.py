@@ -1,0 +1,86 @@
+"""The whole state of a training: written at once or not at all, read back to the last bit.
+
+A checkpoint is a model folder with `training/` beside: the optimiser's tensors, the random state, the place in
+the data and, where the model folder holds averaged weights, the weights that are being trained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from regard.data.batches import Place
+from regard.errors import ModelFolderError, RunError
+from regard.files import atomic_folder
+from regard.folder import ModelDescription, check_sums, load_json, read_weights, write_model
+
+STATE, OPTIMIZER, TRAINED = "training/state.json", "training/optimizer.safetensors", "training/weights.safetensors"
+RANDOM = "random_state"
+
+
+@dataclass
+class Progress:
+    """How far a training has come."""
+
+    step: int = 0
+    place: Place = field(default_factory=Place)
+    seconds: float = 0.0
+    tokens: int = 0
+    best: float | None = None  # of the metric that is watched, greater is better
+    best_step: int = 0
+    stale: int = 0  # validations since the best
+
+
+@dataclass
+class Checkpoint:
+    progress: Progress
+    weights: dict[str, Tensor]  # as they are trained
+    averages: dict[str, Tensor] | None  # the moving average, if there is one
+    optimizer: dict[str, Tensor]
+    random_state: Tensor
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint, description: ModelDescription, card: str) -> None:
+    """What is at `path` afterwards is a whole checkpoint, or nothing."""
+    offered = checkpoint.weights if checkpoint.averages is None else checkpoint.averages
+    try:
+        with atomic_folder(path, replace=True) as folder:
+            write_model(folder, description, {name: w.numpy() for name, w in offered.items()}, card)
+            (folder / "training").mkdir()
+            save_file({**checkpoint.optimizer, RANDOM: checkpoint.random_state}, folder / OPTIMIZER)
+            if checkpoint.averages is not None:
+                save_file(checkpoint.weights, folder / TRAINED)
+            state = json.dumps(dataclasses.asdict(checkpoint.progress), indent=2)
+            (folder / STATE).write_text(state + "\n", "utf-8")
+    except (OSError, SafetensorError) as error:
+        raise RunError(
+            f"the checkpoint {path} could not be written: {error}. Nothing that was there before is lost: "
+            f"make room on the disk and go on with --resume."
+        ) from None
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    try:
+        check_sums(path)
+        state: dict[str, Any] = load_json(path / STATE)
+        place = Place(**state.pop("place"))
+        tensors = load_file(path / OPTIMIZER)
+        offered = {name: torch.from_numpy(array) for name, array in read_weights(path).items()}
+        averaged = (path / TRAINED).exists()
+        return Checkpoint(
+            Progress(place=place, **state),
+            weights=load_file(path / TRAINED) if averaged else offered,
+            averages=offered if averaged else None,
+            random_state=tensors.pop(RANDOM),
+            optimizer=tensors,
+        )
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError, ModelFolderError) as error:
+        raise RunError(f"the checkpoint {path} cannot be read: {error}. Delete it to resume from the one before.") from None

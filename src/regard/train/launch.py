@@ -1,0 +1,92 @@
+"""From a recipe to a model: prepare the data, train or go on training, write the model that comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import RunConfig, differences
+from regard.data.prepare import default_cache, prepare
+from regard.errors import ConfigError, RunError
+from regard.folder import read_description
+from regard.text.tokenizer import Tokenizer
+from regard.train.average import write_average
+from regard.train.loop import Ending, Trainer
+from regard.train.reports import Listener
+from regard.train.run import RunFolder
+
+
+@dataclass(frozen=True)
+class Outcome:
+    ending: Ending
+    step: int
+    model: Path | None  # the folder of the final model; None while the run is not over
+
+
+def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
+    """A new run in a new folder."""
+    if folder.path.exists() and any(folder.path.iterdir()):
+        folder.create(run)  # refuses, before any work is done
+    prepared = prepare(run.data, default_cache(), run.train.seed, listener.message)
+    run = fill_sizes(run, prepared.tokenizer)
+    folder.create(run)
+    return finish(Trainer(run, folder, prepared, listener))
+
+
+def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
+    """Go on from the last whole checkpoint, with the settings of `run`; what differs is said first."""
+    old = folder.read_config()
+    folder.clean()
+    saved = folder.saved_steps()
+    tokenizer = None
+    if saved:
+        description = read_description(folder.checkpoint(saved[-1]))
+        tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
+    prepared = prepare(run.data, default_cache(), run.train.seed, listener.message, tokenizer)
+    run = fill_sizes(run, prepared.tokenizer)
+    changes = differences(old, run)
+    if saved and any(name.startswith("model.") and "dropout" not in name for name, _, _ in changes):
+        names = ", ".join(name for name, _, _ in changes if name.startswith("model."))
+        raise RunError(f"{folder.path} cannot go on with another model: {names} changed. Start a new run with --run.")
+    for name, before, after in changes:
+        listener.message(f"changed: {name}: {before!r} → {after!r}")
+    folder.write_config(run)
+    trainer = Trainer(run, folder, prepared, listener)
+    if saved:
+        trainer.restore(saved[-1])
+        listener.message(f"resumed at step {saved[-1]:,}, epoch {trainer.progress.place.epoch + 1}")
+    else:
+        folder.forget_metrics_after(0)
+        listener.message("there is no checkpoint yet: starting from the beginning")
+    if trainer.is_over():
+        listener.message("the run was over already; raise train.max_steps or train.max_epochs to go on")
+        return Outcome("finished", trainer.progress.step, write_model_of(trainer))
+    return finish(trainer)
+
+
+def finish(trainer: Trainer) -> Outcome:
+    """Train, then write the model, unless the run was interrupted and will go on."""
+    ending = trainer.train()
+    model = None if ending == "interrupted" else write_model_of(trainer)
+    return Outcome(ending, trainer.progress.step, model)
+
+
+def write_model_of(trainer: Trainer) -> Path:
+    """The mean of the last checkpoints, or the best one where no averaging is asked for."""
+    folder, train = trainer.folder, trainer.run.train
+    steps = folder.saved_steps()[-train.average :] if train.average > 1 else [trainer.progress.best_step]
+    write_average([folder.checkpoint(step) for step in steps], folder.model, replace=True)
+    return folder.model
+
+
+def fill_sizes(run: RunConfig, tokenizer: Tokenizer) -> RunConfig:
+    """The run with the vocabulary sizes that its tokenizer has."""
+    if run.model.sharing == "all" and not tokenizer.joint:
+        raise ConfigError(
+            "model.sharing = 'all' needs one vocabulary for both languages: set data.tokenizer.joint = true, or "
+            "model.sharing = 'output'"
+        )
+    sizes = (tokenizer.src.size, tokenizer.tgt.size)
+    model = dataclasses.replace(run.model, src_vocab_size=sizes[0], tgt_vocab_size=sizes[1])
+    return dataclasses.replace(run, model=model)

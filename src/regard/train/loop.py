@@ -1,0 +1,307 @@
+"""Training: batches in, checkpoints out.
+
+A run can be cut off at any moment. Everything that the next step depends on (weights, optimiser, random state,
+place in the data) is in a checkpoint, so a resumed run ends, bit for bit, where an unbroken one ends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import RunConfig
+from regard.core.precision import choose_dtype
+from regard.data.batches import Batch, Batches, Place, validation_batches
+from regard.data.prepare import Prepared
+from regard.errors import TrainingDiverged
+from regard.folder import ModelDescription
+from regard.models.transformer import Transformer, paper_learning_rate
+from regard.text.tokenizer import PAD
+from regard.train.card import model_card
+from regard.train.checkpoint import Checkpoint, Progress, load_checkpoint, save_checkpoint
+from regard.train.ema import MovingAverage
+from regard.train.loss import VocabularyLoss, vocabulary_loss
+from regard.train.memory import keep_freed_memory
+from regard.train.optimizer import build_optimizer, learning_rate, optimizer_tensors, restore_optimizer
+from regard.train.reports import Listener, StepReport, ValidationReport
+from regard.train.run import RunFolder
+from regard.train.validation import validate
+
+Ending = Literal["finished", "stopped early", "time is up", "interrupted"]
+
+
+class Trainer:
+    """One run: its model, its optimiser, its place in the data."""
+
+    def __init__(self, run: RunConfig, folder: RunFolder, prepared: Prepared, listener: Listener) -> None:
+        train = run.train
+        keep_freed_memory()
+        torch.manual_seed(train.seed)
+        if train.threads:
+            torch.set_num_threads(train.threads)
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.run, self.folder, self.listener, self.tokenizer = run, folder, listener, prepared.tokenizer
+        self.model = Transformer(run.model).to(self.device)
+        self.model.compute_dtype = choose_dtype(train.precision, self.device)
+        self.names: dict[Tensor, str] = {p: name for name, p in self.model.named_parameters()}
+        betas = (train.beta1, train.beta2)
+        self.optimizer = build_optimizer(train.optimizer, self.model.parameters(), betas, train.eps, train.weight_decay)
+        self.average = MovingAverage(self.model, train.ema) if train.ema else None
+        sampling = run.data.tokenizer.sampling
+        self.batches = Batches(
+            prepared.train, prepared.weights, train.batch_tokens, train.seed, prepared.tokenizer, sampling
+        )
+        self.valid_batches = validation_batches(prepared.tokenizer, prepared.valid, train.batch_tokens)
+        self.valid_pairs = prepared.valid[: train.valid_translate]
+        self.peak_lr = train.lr or paper_learning_rate(run.model.d_model, train.warmup_steps)
+        self.progress = Progress()
+        self.scores: dict[str, float] = {}
+        self.interrupted = False
+
+    def restore(self, step: int) -> None:
+        """Go back to a checkpoint of this run."""
+        checkpoint = load_checkpoint(self.folder.checkpoint(step))
+        with torch.no_grad():
+            for parameter, name in self.names.items():
+                parameter.copy_(checkpoint.weights[name])
+        restore_optimizer(self.optimizer, self.names, checkpoint.optimizer)
+        if self.average is not None and checkpoint.averages is not None:
+            self.average.restore(checkpoint.averages)
+        torch.set_rng_state(checkpoint.random_state)
+        self.progress = checkpoint.progress
+        self.folder.forget_metrics_after(step)
+
+    def train(self) -> Ending:
+        """Run until an end is reached; the last state is saved whatever the end."""
+        tally, before = Tally(), time.perf_counter()
+        with self.watch_interrupts():
+            for batches, place in self.steps():
+                epoch, started = self.progress.place.epoch, time.perf_counter()
+                tally.add(self.step(batches), time.perf_counter() - started)
+                self.progress.place = place
+                self.progress.seconds += time.perf_counter() - before
+                before = time.perf_counter()
+                if self.progress.step % self.run.train.log_every == 0:
+                    self.report(tally, epoch)
+                    tally = Tally()
+                if ending := self.after_step(epoch):
+                    return ending
+        return "finished"
+
+    def after_step(self, epoch: int) -> Ending | None:
+        """Validate and save where it is time to; say so if the run has come to an end."""
+        ended_epoch = self.progress.place.epoch > epoch
+        ending = self.ending()
+        if self.is_due(self.run.train.validate_every, ended_epoch) or ending in ("finished", "time is up"):
+            self.validate(epoch)
+            ending = ending or self.stale()
+            self.save()
+        elif ending or (self.run.train.checkpoint_every and self.is_due(self.run.train.checkpoint_every, False)):
+            self.save()
+        return ending
+
+    def steps(self) -> Iterator[tuple[list[Batch], Place]]:
+        """The batches of each step, and where the data goes on after it."""
+        given = self.batches.iterate(self.progress.place)
+        while group := list(islice(given, self.run.train.accumulate)):
+            yield [batch for batch, _ in group], group[-1][1]
+
+    def step(self, batches: list[Batch]) -> StepResult:
+        """One update of the weights from the mean loss over the real target tokens of `batches`."""
+        train = self.run.train
+        passes = 2 if train.r_drop else 1
+        tokens = sum(batch.n_tokens for batch in batches)
+        objective, nll = 0.0, 0.0
+        for batch in batches:
+            loss = self.batch_loss(batch, passes)
+            (loss.objective / (tokens * passes)).backward()  # type: ignore[no-untyped-call]
+            objective += loss.objective.item() / (tokens * passes)
+            nll += loss.nll.item() / (tokens * passes)
+        limit = train.clip_norm or math.inf
+        grad_norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        if not (math.isfinite(objective) and math.isfinite(grad_norm)):
+            raise self.diverged(batches[0], objective, grad_norm)
+        self.progress.step += 1
+        self.progress.tokens += tokens
+        lr = learning_rate(self.progress.step, train.schedule, self.peak_lr, train.warmup_steps, train.max_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.average is not None:
+            self.average.update(self.model, self.progress.step)
+        return StepResult(objective, nll, tokens, lr, grad_norm)
+
+    def batch_loss(self, batch: Batch, passes: int) -> VocabularyLoss:
+        """Summed objective and −log p of a batch; twice through the dropout for R-Drop."""
+        src, tgt_in, tgt_out = (
+            torch.from_numpy(ids).to(self.device).repeat(passes, 1) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
+        )
+        hidden_BLD = self.model.hidden(src, tgt_in)
+        real = tgt_out != PAD
+        train = self.run.train
+        weight = self.model.output.weight
+        return vocabulary_loss(hidden_BLD[real], weight, tgt_out[real], train.label_smoothing, train.r_drop)
+
+    def is_due(self, every: int, ended_epoch: bool) -> bool:
+        return self.progress.step % every == 0 if every else ended_epoch
+
+    def ending(self) -> Ending | None:
+        train, progress = self.run.train, self.progress
+        if self.is_over():
+            return "finished"
+        if 0 < train.max_minutes * 60 <= progress.seconds:
+            return "time is up"
+        return "interrupted" if self.interrupted else None
+
+    def is_over(self) -> bool:
+        """Whether a limit was reached before, so that there is nothing to go on with."""
+        train, progress = self.run.train, self.progress
+        return progress.step >= train.max_steps or 0 < train.max_epochs <= progress.place.epoch
+
+    def stale(self) -> Ending | None:
+        return "stopped early" if 0 < self.run.train.patience <= self.progress.stale else None
+
+    def validate(self, epoch: int) -> None:
+        if not self.valid_batches:
+            return
+        with self.offered_weights():
+            report = validate(
+                self.model,
+                self.tokenizer,
+                self.valid_batches,
+                self.valid_pairs,
+                self.run.data.tgt_lang,
+                self.run.train.samples,
+                self.progress.step,
+                epoch + 1,
+                self.device,
+            )
+        goodness = report.goodness(self.run.train.metric)
+        best = self.progress.best is None or goodness > self.progress.best
+        if best:
+            self.progress.best, self.progress.best_step, self.progress.stale = goodness, self.progress.step, 0
+        else:
+            self.progress.stale += 1
+        report = dataclasses.replace(report, best=best)
+        self.scores = report.scores()
+        self.folder.append_metrics(report.row())
+        self.listener.validation(report)
+
+    @contextmanager
+    def offered_weights(self) -> Iterator[None]:
+        """The weights that a user of the model gets: the moving average, where there is one."""
+        if self.average is None:
+            yield
+        else:
+            with self.average.applied(self.model):
+                yield
+
+    def report(self, tally: Tally, epoch: int) -> None:
+        report = tally.report(self.progress, epoch + 1, self.seconds_left())
+        self.folder.append_metrics(report.row())
+        self.listener.step(report)
+
+    def seconds_left(self) -> float | None:
+        """Until the first of the limits, at the pace so far."""
+        train, progress = self.run.train, self.progress
+        shares = [progress.step / train.max_steps]
+        if train.max_epochs:
+            shares.append(progress.tokens / (self.batches.tokens_per_epoch * train.max_epochs))
+        left = progress.seconds * (1 / max(shares) - 1)
+        return min(left, train.max_minutes * 60 - progress.seconds) if train.max_minutes else left
+
+    def save(self) -> None:
+        """Write a checkpoint, then let go of the ones that are no longer wanted."""
+        step = self.progress.step
+        weights = {name: p.detach().cpu() for p, name in self.names.items()}
+        averages = None if self.average is None else {name: a.cpu() for name, a in self.average.averages.items()}
+        optimizer = {name: t.cpu() for name, t in optimizer_tensors(self.optimizer, self.names).items()}
+        state = Checkpoint(self.progress, weights, averages, optimizer, torch.get_rng_state())
+        card = model_card(self.run, sum(p.numel() for p in self.names), step, self.scores)
+        save_checkpoint(self.folder.checkpoint(step), state, self.description(), card)
+        self.folder.keep_only({*self.folder.saved_steps()[-self.run.train.keep :], self.progress.best_step})
+
+    def description(self) -> ModelDescription:
+        data = self.run.data
+        return ModelDescription(
+            self.run.model, self.run.decode, data.src_lang, data.tgt_lang, data.lowercase, self.tokenizer.files()
+        )
+
+    def diverged(self, batch: Batch, objective: float, grad_norm: float) -> TrainingDiverged:
+        saved = self.folder.saved_steps()
+        last = f"the last good checkpoint is {self.folder.checkpoint(saved[-1])}" if saved else "no checkpoint yet"
+        place = self.progress.place
+        return TrainingDiverged(
+            f"step {self.progress.step + 1}: the loss is {objective}, the gradient norm {grad_norm}. "
+            f"The batch is number {place.batch} of pool {place.pool} in epoch {place.epoch + 1}, with "
+            f"{len(batch.src)} pairs, the first {self.tokenizer.decode_src(batch.src[0].tolist())!r}; {last}. "
+            f"A smaller train.lr, a longer train.warmup_steps or train.clip_norm = 1 usually helps: "
+            f"--resume --set train.lr={self.peak_lr / 2:.2g}"
+        )
+
+    @contextmanager
+    def watch_interrupts(self) -> Iterator[None]:
+        """Ctrl-C or a polite kill lets the step end and the state be saved; a second one does not wait."""
+
+        def interrupt(number: int, frame: object) -> None:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+            self.listener.message("stopping after this step; once more to stop at once")
+
+        try:
+            before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not the main thread: whoever started it stops it through `interrupted`
+            before = {}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+    objective: float
+    nll: float
+    tokens: int
+    lr: float
+    grad_norm: float
+
+
+class Tally:
+    """Sums over the steps since the last report."""
+
+    def __init__(self) -> None:
+        self.objective = self.nll = self.seconds = 0.0
+        self.tokens = 0
+
+    def add(self, result: StepResult, seconds: float) -> None:
+        self.objective += result.objective * result.tokens
+        self.nll += result.nll * result.tokens
+        self.tokens += result.tokens
+        self.seconds += seconds
+        self.last = result
+
+    def report(self, progress: Progress, epoch: int, seconds_left: float | None) -> StepReport:
+        return StepReport(
+            progress.step,
+            epoch,
+            self.objective / self.tokens,
+            self.nll / self.tokens,
+            self.last.lr,
+            self.last.grad_norm,
+            self.tokens / self.seconds,
+            progress.seconds,
+            seconds_left,
+        )

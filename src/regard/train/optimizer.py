@@ -1,0 +1,66 @@
+"""Adam as in the paper (section 5.3), AdamW beside it; the learning rate as a function of the step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, assert_never
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import OptimizerKind, ScheduleKind
+
+
+def learning_rate(step: int, kind: ScheduleKind, peak: float, warmup_steps: int, max_steps: int) -> float:
+    """The rate of step 1, 2, …: rising in a line to the peak, then falling as the schedule says."""
+    if step < warmup_steps:
+        return peak * step / warmup_steps
+    match kind:
+        case "inverse_sqrt":
+            return peak * math.sqrt(warmup_steps / step)
+        case "cosine":
+            done = (step - warmup_steps) / max(1, max_steps - warmup_steps)
+            return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+        case "constant":
+            return peak
+        case _:
+            assert_never(kind)
+
+
+def build_optimizer(
+    kind: OptimizerKind, parameters: Iterable[nn.Parameter], betas: tuple[float, float], eps: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """Vectors (norms and biases) are not decayed."""
+    parameters = list(parameters)
+    groups = [
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    match kind:
+        case "adam":
+            return torch.optim.Adam(groups, betas=betas, eps=eps, fused=True)
+        case "adamw":
+            return torch.optim.AdamW(groups, betas=betas, eps=eps, fused=True)
+        case _:
+            assert_never(kind)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str]) -> dict[str, Tensor]:
+    """The optimiser's memory as named tensors: `exp_avg/encoder.0.ffn.up.weight` and so on."""
+    return {
+        f"{key}/{names[parameter]}": value
+        for parameter, state in optimizer.state.items()
+        for key, value in state.items()
+    }
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], tensors: Mapping[str, Tensor]
+) -> None:
+    parameters = {name: parameter for parameter, name in names.items()}
+    state: dict[Tensor, dict[str, Any]] = {}
+    for path, value in tensors.items():
+        key, name = path.split("/", 1)
+        state.setdefault(parameters[name], {})[key] = value.clone()
+    optimizer.state.update(state)

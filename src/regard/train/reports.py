@@ -1,0 +1,81 @@
+"""What a training says of itself while it runs, and who hears it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from regard.config import Metric
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """The steps since the last report."""
+
+    step: int
+    epoch: int
+    loss: float  # what is minimised, per target token
+    nll: float  # −log p of the right token, without smoothing
+    lr: float
+    grad_norm: float
+    tokens_per_second: float  # real target tokens
+    seconds: float  # of training so far
+    seconds_left: float | None
+
+    @property
+    def perplexity(self) -> float:
+        return perplexity(self.nll)
+
+    def row(self) -> dict[str, Any]:
+        return {"kind": "step", **vars(self), "perplexity": self.perplexity}
+
+
+@dataclass(frozen=True)
+class Sample:
+    source: str
+    reference: str
+    output: str
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    step: int
+    epoch: int
+    nll: float
+    bleu: float | None
+    chrf: float | None
+    seconds: float
+    samples: tuple[Sample, ...]
+    best: bool = False
+
+    @property
+    def perplexity(self) -> float:
+        return perplexity(self.nll)
+
+    def goodness(self, metric: Metric) -> float:
+        """The watched metric, turned so that greater is better."""
+        value = {"loss": -self.nll, "bleu": self.bleu, "chrf": self.chrf}[metric]
+        return -math.inf if value is None else value
+
+    def scores(self) -> dict[str, float]:
+        found = {"loss": self.nll, "perplexity": self.perplexity, "BLEU": self.bleu, "chrF": self.chrf}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def row(self) -> dict[str, Any]:
+        samples = [vars(sample) for sample in self.samples]
+        return {"kind": "validation", **vars(self), "perplexity": self.perplexity, "samples": samples}
+
+
+def perplexity(nll: float) -> float:
+    return math.exp(min(nll, 700.0))
+
+
+class Listener(Protocol):
+    """Who hears of a training: a display, a test, a page."""
+
+    def message(self, text: str) -> None: ...
+
+    def step(self, report: StepReport) -> None: ...
+
+    def validation(self, report: ValidationReport) -> None: ...

@@ -1,0 +1,66 @@
+"""A look at sentences the training has not seen: their loss, and translations of some of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+from regard.config import DecodeConfig
+from regard.data.batches import Batch
+from regard.decode.quality import measure
+from regard.decode.search import search
+from regard.models.transformer import Transformer
+from regard.text.tokenizer import PAD, Tokenizer
+from regard.train.loss import vocabulary_loss
+from regard.train.reports import Sample, ValidationReport
+
+GREEDY = DecodeConfig(beam=1)
+
+
+@torch.inference_mode()
+def mean_nll(model: Transformer, batches: Sequence[Batch], device: torch.device) -> float:
+    """−log p per target token, end of sentence among them."""
+    total, count = 0.0, 0
+    for batch in batches:
+        src, tgt_in, tgt_out = (torch.from_numpy(ids).to(device) for ids in (batch.src, batch.tgt_in, batch.tgt_out))
+        hidden_BLD = model.hidden(src, tgt_in)
+        real = tgt_out != PAD
+        total += float(vocabulary_loss(hidden_BLD[real], model.output.weight, tgt_out[real]).nll)
+        count += batch.n_tokens
+    return total / max(count, 1)
+
+
+def validate(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    batches: Sequence[Batch],
+    pairs: Sequence[tuple[str, str]],
+    tgt_lang: str,
+    n_samples: int,
+    step: int,
+    epoch: int,
+    device: torch.device,
+) -> ValidationReport:
+    """Loss over `batches`; BLEU and chrF of greedy translations of `pairs`, some of them shown."""
+    started = time.perf_counter()
+    model.eval()
+    # Decoding goes a token at a time, where float32 is as fast, and exact.
+    compute_dtype, model.compute_dtype = model.compute_dtype, None
+    try:
+        nll = mean_nll(model, batches, device)
+        bleu = chrf = None
+        samples: tuple[Sample, ...] = ()
+        if pairs:
+            sources, references = zip(*pairs, strict=True)
+            found = search(model, tokenizer.encode_src(sources), GREEDY, device)
+            outputs = [tokenizer.decode_tgt(hypotheses[0].ids) for hypotheses in found]
+            wanted = [text.lower() if tokenizer.lowercase else text for text in references]
+            bleu, chrf = (quality.score for quality in measure(outputs, wanted, tgt_lang))
+            shown = list(zip(sources, references, outputs, strict=True))[:n_samples]
+            samples = tuple(Sample(*texts) for texts in shown)
+    finally:
+        model.compute_dtype = compute_dtype
+        model.train()
+    return ValidationReport(step, epoch, nll, bleu, chrf, time.perf_counter() - started, samples)

@@ -1,0 +1,198 @@
+"""The façade: a model folder in; translations, scores and traces out.
+
+    from regard import Translator
+    translate = Translator("runs/multi30k-en-de/model")
+    translate("Two dogs are running.")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+
+from regard import config as settings
+from regard.config import DecodeConfig
+from regard.decode.batching import plan_batches
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.scoring import score_translations
+from regard.decode.search import pad_sources, search
+from regard.errors import ConfigError, ModelFolderError
+from regard.folder import read_description, read_weights
+from regard.inspect.alignment import words
+from regard.inspect.trace import Trace, trace_translation
+from regard.models.transformer import Transformer
+from regard.text.normalise import normalise
+from regard.text.sentences import join_sentences, split_long
+from regard.text.tokenizer import Tokenizer
+
+# Longer inputs are cut at sentence ends: models are trained on sentences, and attention is quadratic.
+MAX_PIECES = 160
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One translation with the model's opinion of it."""
+
+    text: str
+    score: float  # log-probability, normalised by length: comparable between alternatives
+    log_prob: float
+    tokens: tuple[str, ...]
+    token_log_probs: tuple[float, ...]  # one per token, and one for the end of the sentence
+
+
+@dataclass(frozen=True)
+class Translation:
+    source: str
+    alternatives: tuple[Alternative, ...]  # best first
+
+    @property
+    def text(self) -> str:
+        return self.alternatives[0].text
+
+    @property
+    def score(self) -> float:
+        return self.alternatives[0].score
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Translator:
+    """A trained model, ready to translate. Nothing here needs knowledge of torch."""
+
+    def __init__(self, folder: str | Path) -> None:
+        folder = Path(folder)
+        description = read_description(folder)
+        self.folder = folder
+        self.src_lang, self.tgt_lang = description.src_lang, description.tgt_lang
+        self.decode = description.decode
+        self.tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = load_model(folder, description.model).to(self.device)
+        longest = self.model.longest_target
+        self.max_pieces = MAX_PIECES if longest is None else min(MAX_PIECES, longest - 1)
+
+    @overload
+    def __call__(self, text: str, **options: Any) -> str: ...
+    @overload
+    def __call__(self, text: Sequence[str], **options: Any) -> list[str]: ...
+    def __call__(self, text: str | Sequence[str], **options: Any) -> str | list[str]:
+        """The translation of a text, or of each of several. Options as in `translate`."""
+        if isinstance(text, str):
+            return self.translate([text], **options)[0].text
+        return [translation.text for translation in self.translate(text, **options)]
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        n_best: int = 1,
+        prefix: str = "",
+        done: Callable[[int], None] = lambda count: None,
+        **options: Any,
+    ) -> list[Translation]:
+        """A translation per text, in order; an empty text gives an empty translation.
+
+        `options` are those of decoding: beam=4, length_penalty=0.6, method="sample", temperature=0.8, seed=1, …
+        `prefix` is how every translation must begin. `done` hears how many texts are finished.
+        """
+        how = self.how(options)
+        if isinstance(texts, str):
+            raise ConfigError("translate() takes a list of texts; for a single text call the translator itself")
+        parts = [self.parts(text) for text in texts]
+        sources = self.tokenizer.encode_src([part for group in parts for part in group])
+        prefixes = self.prefixes(prefix, parts)
+        found = iter(search(self.model, sources, how, self.device, n_best, prefixes, done))
+        return [self.join(text, [next(found) for _ in group]) for text, group in zip(texts, parts, strict=True)]
+
+    def how(self, options: dict[str, Any]) -> DecodeConfig:
+        """The model's own decoding settings with `options` in their place, checked."""
+        return settings.build(DecodeConfig, {**settings.to_dict(self.decode), **options}, "decode")
+
+    def parts(self, text: str) -> list[str]:
+        """The text as pieces that fit the model; none if there is nothing in it."""
+        text = normalise(text)
+        return split_long(text, self.fits) if text else []
+
+    def fits(self, text: str) -> bool:
+        return len(self.tokenizer.encode_src([text])[0]) <= self.max_pieces
+
+    def prefixes(self, prefix: str, parts: list[list[str]]) -> list[list[int]] | None:
+        if not prefix:
+            return None
+        ids = self.tokenizer.encode_tgt([prefix])[0]
+        return [ids if first else [] for group in parts for first in [True, *[False] * len(group)][: len(group)]]
+
+    def join(self, text: str, found: list[list[Hypothesis]]) -> Translation:
+        """The hypotheses of a text's parts as translations of the text."""
+        if not found:
+            return Translation(text, (Alternative("", 0.0, 0.0, (), ()),))
+        ranks = range(min(map(len, found)))
+        return Translation(text, tuple(self.alternative([hypotheses[rank] for hypotheses in found]) for rank in ranks))
+
+    def alternative(self, parts: list[Hypothesis]) -> Alternative:
+        texts = [self.tokenizer.decode_tgt(part.ids) for part in parts]
+        return Alternative(
+            join_sentences(texts, self.tgt_lang) if len(texts) > 1 else texts[0],
+            sum(part.score for part in parts) / len(parts),
+            sum(part.log_prob for part in parts),
+            tuple(piece for part in parts for piece in self.tokenizer.tgt.pieces(part.ids)),
+            tuple(value for part in parts for value in part.token_log_probs),
+        )
+
+    def score(self, sources: Sequence[str], translations: Sequence[str]) -> list[Alternative]:
+        """What the model thinks of given translations: their log-probabilities, whole and by token."""
+        if len(sources) != len(translations):
+            raise ConfigError(f"{len(sources)} sources but {len(translations)} translations: one each is needed")
+        src_ids, tgt_ids = self.tokenizer.encode_src(sources), self.tokenizer.encode_tgt(translations)
+        self.check_lengths(src_ids, tgt_ids)
+        longest = [max(len(s), len(t)) + 1 for s, t in zip(src_ids, tgt_ids, strict=True)]
+        scored: dict[int, Alternative] = {}
+        for batch in plan_batches(longest, self.decode.batch_tokens):
+            src_BM = pad_sources([src_ids[i] for i in batch], self.device)
+            chosen = [tgt_ids[i] for i in batch]
+            results = score_translations(self.model, src_BM, chosen, length_penalty=self.decode.length_penalty)
+            for i, result in zip(batch, results, strict=True):
+                scored[i] = dataclasses.replace(self.alternative([result]), text=translations[i])
+        return [scored[i] for i in range(len(sources))]
+
+    def trace(self, text: str, translation: str | None = None, taps: Sequence[str] = ("*",), **options: Any) -> Trace:
+        """Every number on the way from `text` to its translation, or to the one that is given."""
+        src_ids = self.tokenizer.encode_src([text])[0]
+        self.check_lengths([src_ids], [])
+        if translation is None:
+            tgt_ids = list(search(self.model, [src_ids], self.how(options), self.device)[0][0].ids)
+        else:
+            tgt_ids = self.tokenizer.encode_tgt([translation])[0]
+        pieces = self.tokenizer.src.pieces(src_ids), self.tokenizer.tgt.pieces(tgt_ids)
+        return trace_translation(self.model, src_ids, tgt_ids, *pieces, taps)
+
+    def align(self, text: str, translation: str | None = None) -> list[tuple[str, str]]:
+        """(source word, target word) links read off the cross-attention."""
+        trace = self.trace(text, translation, ("decoder.*.cross.weights",))
+        src_words, tgt_words = words(trace.src_tokens[:-1]), words(trace.tgt_tokens[:-1])
+        return [(src_words[i], tgt_words[j]) for i, j in trace.alignment()]
+
+    def check_lengths(self, src_ids: Sequence[Sequence[int]], tgt_ids: Sequence[Sequence[int]]) -> None:
+        """Scoring and tracing take a sentence whole, so it must be one that the model could have."""
+        limit = 2048 if self.model.longest_target is None else self.model.longest_target - 1
+        longest = max((len(ids) for ids in [*src_ids, *tgt_ids]), default=0)
+        if longest > limit:
+            raise ConfigError(f"a sentence of {longest:,} pieces is too long to look at whole; the limit is {limit:,}")
+
+
+def load_model(folder: Path, config: settings.ModelConfig) -> Transformer:
+    """The model with its weights, ready for use."""
+    model = Transformer(config, initialise=False)
+    weights = {name: torch.from_numpy(array) for name, array in read_weights(folder).items()}
+    expected = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    if expected != {name: tuple(weight.shape) for name, weight in weights.items()}:
+        raise ModelFolderError(f"{folder}: the weights do not fit the sizes in config.json")
+    for name, parameter in model.named_parameters():
+        parameter.data = weights[name]
+    return model.eval().requires_grad_(False)

@@ -1,0 +1,93 @@
+"""What the tests of the commands share: `regard` as a person runs it, and small models to run it on."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from regard.cli.main import main
+from regard.config import DecodeConfig, ModelConfig
+from regard.files import atomic_folder
+from regard.folder import ModelDescription, write_model
+from regard.models.transformer import Transformer
+from regard.text.tokenizer import Tokenizer, Vocabulary, train_vocabulary
+
+SENTENCES = ["the cat sat on the mat", "a dog runs", "two dogs run on a mat", "我 爱 你", "the dog sat"] * 4
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Regard = Callable[..., Said]
+MakeModel = Callable[..., Path]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Regard:
+    """The whole command, errors and exit code included: `regard("params", "base", stdin=b"")`."""
+
+    def run(*arguments: object, stdin: bytes = b"") -> Said:
+        monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def vocabulary() -> Vocabulary:
+    return train_vocabulary(SENTENCES, "bpe", 300)
+
+
+@pytest.fixture(scope="session")
+def other_vocabulary() -> Vocabulary:
+    return train_vocabulary([sentence[::-1] for sentence in SENTENCES], "unigram", 290)
+
+
+@pytest.fixture
+def make_model(vocabulary: Vocabulary) -> MakeModel:
+    """A whole model folder with random weights."""
+
+    def make(path: Path, seed: int = 1, d_model: int = 16, tokenizer: Tokenizer | None = None) -> Path:
+        tokenizer = tokenizer or Tokenizer(vocabulary, vocabulary)
+        config = ModelConfig(
+            d_model=d_model,
+            n_heads=2,
+            d_ff=32,
+            n_encoder_layers=2,
+            n_decoder_layers=2,
+            sharing="all" if tokenizer.joint else "output",
+            src_vocab_size=tokenizer.src.size,
+            tgt_vocab_size=tokenizer.tgt.size,
+        )
+        torch.manual_seed(seed)
+        model = Transformer(config)
+        weights = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+        description = ModelDescription(config, DecodeConfig(), "en", "de", tokenizer.lowercase, tokenizer.files())
+        with atomic_folder(path) as folder:
+            write_model(folder, description, weights, "# A model for tests\n")
+        return path
+
+    return make

@@ -1,0 +1,94 @@
+"""`regard average`: checkpoints in, one model out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.config import RunConfig
+from regard.folder import CARD, read_description, read_weights
+from regard.text.tokenizer import Tokenizer, Vocabulary
+from regard.train.run import RunFolder
+
+
+@pytest.fixture
+def run(make_model, tmp_path: Path) -> RunFolder:  # type: ignore[no-untyped-def]
+    """A run with three checkpoints."""
+    folder = RunFolder(tmp_path / "run")
+    folder.create(RunConfig())
+    for step in (100, 200, 300):
+        make_model(folder.checkpoint(step), seed=step)
+    return folder
+
+
+def check_mean(out: Path, folders: list[Path]) -> None:
+    found, given = read_weights(out), [read_weights(folder) for folder in folders]
+    assert found.keys() == given[0].keys()
+    for name, weight in found.items():
+        np.testing.assert_allclose(weight, np.mean([w[name] for w in given], axis=0), atol=1e-7)
+
+
+def test_folders(regard, run: RunFolder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    folders = [run.checkpoint(100), run.checkpoint(300)]
+    said = regard("average", *folders, "-o", tmp_path / "out")
+    assert said == (0, f"{tmp_path / 'out'} is the mean of step-00000100, step-00000300\n", "")
+    check_mean(tmp_path / "out", folders)
+    assert read_description(tmp_path / "out") == read_description(folders[0])
+    assert "mean of 2 checkpoints" in (tmp_path / "out" / CARD).read_text()
+
+
+def test_the_last_of_a_run(regard, run: RunFolder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    said = regard("average", run.path, "--last", "2", "-o", tmp_path / "out")
+    assert (said.code, said.err) == (0, "")
+    check_mean(tmp_path / "out", [run.checkpoint(200), run.checkpoint(300)])
+
+
+def test_fewer_checkpoints_than_wanted(regard, run: RunFolder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    said = regard("average", run.path, "-o", tmp_path / "out")
+    assert said.code == 0
+    assert "has only 3 of the 5 checkpoints" in said.err
+    check_mean(tmp_path / "out", [run.checkpoint(step) for step in (100, 200, 300)])
+
+
+def test_nothing_is_overwritten(regard, run: RunFolder, make_model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    out = make_model(tmp_path / "out", seed=9)
+    before = (out / "SHA256SUMS").read_bytes()
+    said = regard("average", run.path, "-o", out)
+    assert said.code == 4
+    assert f"{out} exists already" in said.err
+    assert (out / "SHA256SUMS").read_bytes() == before
+
+
+def test_models_that_do_not_go_together(  # type: ignore[no-untyped-def]
+    regard, run: RunFolder, make_model, tmp_path: Path, other_vocabulary: Vocabulary
+) -> None:
+    wide = make_model(tmp_path / "wide", d_model=32)
+    foreign = make_model(tmp_path / "foreign", tokenizer=Tokenizer(other_vocabulary, other_vocabulary))
+    for other, words in ((wide, "different shape"), (foreign, "different tokenizers")):
+        said = regard("average", run.checkpoint(100), other, "-o", tmp_path / "out")
+        assert said.code == 4
+        assert words in said.err
+        assert not (tmp_path / "out").exists()
+
+
+def test_errors(regard, run: RunFolder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    empty = RunFolder(tmp_path / "empty")
+    empty.create(RunConfig())
+    (tmp_path / "file").write_text("in the way")
+    for arguments, code, words in [
+        ([], 2, "average of what?"),
+        ([run.checkpoint(100), run.checkpoint(200), "--last", "2"], 2, "--last goes with one run folder"),
+        ([run.path, "--last", "0"], 2, "--last"),
+        ([empty.path], 5, "has no checkpoint yet"),
+        ([tmp_path / "nothing"], 4, "there is no model folder"),
+        ([run.path, run.checkpoint(100)], 4, "it is a run"),
+    ]:
+        said = regard("average", *arguments, "-o", tmp_path / "out")
+        assert (said.code, said.out) == (code, "")
+        assert words in said.err
+    said = regard("average", run.path, "-o", tmp_path / "file" / "out")
+    assert said.code == 2
+    assert "cannot be written" in said.err
+    assert regard("average", run.path).code == 2

@@ -1,0 +1,44 @@
+"""`regard doctor`: what the machine has."""
+
+from __future__ import annotations
+
+import json
+import platform
+
+import pytest
+import torch
+
+from regard.core.precision import choose_dtype
+
+
+def test_json(regard, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("REGARD_DATA", "/some/where")
+    monkeypatch.setenv("REGARD_MODLE", "mistyped")
+    monkeypatch.delenv("REGARD_MODEL", raising=False)
+    said = regard("doctor", "--json")
+    assert (said.code, said.err) == (0, "")
+    found = json.loads(said.out)
+    assert found["python"] == platform.python_version()
+    assert found["torch"] == torch.__version__
+    assert found["threads"] == torch.get_num_threads()
+    assert found["cores"] >= 1
+    assert found["disk_free_bytes"] > 0
+    assert f"torch.{found['precision']}" == str(choose_dtype("auto", torch.device(found["device"])))
+    assert set(found["gflops"]) == {"float32", "bfloat16"}
+    assert all(speed > 0 for speed in found["gflops"].values())
+    assert found["variables"].items() >= {"REGARD_DATA": "/some/where", "REGARD_MODLE": "mistyped"}.items()
+    assert found["variables"]["REGARD_MODEL"] is None
+    assert set(found["extras"]) == {"matplotlib", "zstandard"}
+
+
+def test_readable(regard, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.delenv("REGARD_MODEL", raising=False)
+    said = regard("doctor")
+    assert said.code == 0
+    lines = said.out.splitlines()
+    for name in ("cores", "memory", "torch", "precision", "matrix products", "C++ compiler", "REGARD_CACHE"):
+        assert sum(line.startswith(name + " ") for line in lines) == 1
+    assert ", because the " in said.out
+    assert "REGARD_MODEL     not set" in lines
+    assert lines[-1].startswith("This ")
+    assert lines[-1].count(".") == 1

@@ -1,0 +1,94 @@
+"""`regard params`: the ledger of presets, recipes and model folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.text.tokenizer import Tokenizer, Vocabulary
+
+
+def test_base_is_the_papers(regard) -> None:  # type: ignore[no-untyped-def]
+    said = regard("params", "base")
+    assert said.code == 0
+    assert "63,082,496 parameters, with a vocabulary of 37,000" in said.out
+    lines = {line.split()[0]: line for line in said.out.splitlines() if line}
+    assert "37,000 × 512" in lines["tgt_embedding.weight"]
+    assert lines["tgt_embedding.weight"].endswith("shared with src_embedding and output")
+    assert "1,536 × 512" in lines["encoder.0…5.attention.qkv.weight"]
+    assert " × 6 " in lines["encoder.0…5.attention.qkv.weight"]
+    assert "39.9%  ████████████" in lines["ffn"]
+    assert "100.0%" in lines["total"]
+    assert "positions" not in lines
+    assert "\x1b" not in said.out
+    assert not any(line.endswith(" ") for line in said.out.splitlines())
+
+
+def test_json_adds_up(regard) -> None:  # type: ignore[no-untyped-def]
+    folded = json.loads(regard("params", "tiny", "--vocab", "1000", "--json").out)
+    every = json.loads(regard("params", "tiny", "--vocab", "1000", "--json", "--all").out)
+    for found in (folded, every):
+        assert found["src_vocab_size"] == found["tgt_vocab_size"] == 1000
+        assert sum(matrix["count"] for matrix in found["matrices"]) == found["total"]
+        assert sum(group["count"] for group in found["groups"].values()) == found["total"]
+        assert sum(group["share"] for group in found["groups"].values()) == pytest.approx(1)
+    assert {matrix["times"] for matrix in folded["matrices"]} == {1, 4}
+    assert {matrix["times"] for matrix in every["matrices"]} == {1}
+    assert "encoder.3.ffn.up.weight" in [matrix["name"] for matrix in every["matrices"]]
+
+
+def test_a_recipe_has_the_vocabulary_of_its_tokenizer(regard, tmp_path: Path, vocabulary: Vocabulary) -> None:  # type: ignore[no-untyped-def]
+    recipe = tmp_path / "r.toml"
+
+    def total_and_text(*more: str) -> str:
+        said = regard("params", recipe, *more)
+        assert said.code == 0, said.err
+        return str(said.out.splitlines()[0])
+
+    recipe.write_text("[data.tokenizer]\nvocab_size = 500\n")
+    assert "a vocabulary of 500, as data.tokenizer.vocab_size says" in total_and_text()
+    assert total_and_text("--vocab", "700").endswith("a vocabulary of 700")
+    recipe.write_text('[data.tokenizer]\nfiles = ["t.model"]\n')
+    assert "37,000, the paper's, since" in total_and_text()
+    (tmp_path / "t.model").write_bytes(vocabulary.proto)
+    assert f"a vocabulary of {vocabulary.size}, the tokenizer's" in total_and_text()
+    recipe.write_text('[model]\nsharing = "output"\nsrc_vocab_size = 300\ntgt_vocab_size = 400\n')
+    assert "300 (source) and 400 (target)" in total_and_text()
+
+
+def test_a_model_folder(
+    regard, make_model, tmp_path: Path, vocabulary: Vocabulary, other_vocabulary: Vocabulary
+) -> None:  # type: ignore[no-untyped-def]
+    from regard.folder import read_weights
+
+    folder = make_model(tmp_path / "m", tokenizer=Tokenizer(vocabulary, other_vocabulary))
+    found = json.loads(regard("params", folder, "--json", "--all").out)
+    assert found["total"] == sum(weight.size for weight in read_weights(folder).values())
+    assert {m["name"]: tuple(m["shape"]) for m in found["matrices"]} == {
+        name: weight.shape for name, weight in read_weights(folder).items()
+    }
+    assert (found["src_vocab_size"], found["tgt_vocab_size"]) == (vocabulary.size, other_vocabulary.size)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["huge"], 2, "huge is neither a preset (tiny, small, base, big) nor"),
+        (["no.toml"], 2, "there is no recipe at no.toml"),
+        (["."], 4, "not a model folder"),
+        (["base", "--vocab", "0"], 2, "--vocab"),
+    ],
+)
+def test_errors(regard, tmp_path: Path, monkeypatch, arguments: list[str], code: int, words: str) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
+    said = regard("params", *arguments)
+    assert (said.code, said.out) == (code, "")
+    assert words in said.err
+
+
+def test_vocab_of_a_folder_is_refused(regard, make_model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    said = regard("params", make_model(tmp_path / "m"), "--vocab", "9")
+    assert said.code == 2
+    assert "has its vocabulary already" in said.err

@@ -1,0 +1,101 @@
+"""`regard plot`: a picture out of metrics."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.train.reports import StepReport, ValidationReport
+from regard.train.run import RunFolder
+
+
+def make_run(path: Path, validations: bool = True, scored: bool = True) -> RunFolder:
+    run = RunFolder(path)
+    path.mkdir(parents=True)
+    for step in range(10, 60, 10):
+        report = StepReport(step, 1, 9 - step / 10, 8 - step / 10, 1e-3, 1.0, 1000.0 + step, step / 2, None)
+        run.append_metrics(report.row())
+    if validations:
+        for step in (20, 40):
+            bleu, chrf = (step / 2, step * 1.0) if scored else (None, None)
+            run.append_metrics(ValidationReport(step, 1, 7 - step / 10, bleu, chrf, 1.0, ()).row())
+    return run
+
+
+def test_the_picture_lies_in_the_run(regard, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    run = make_run(tmp_path / "run")
+    picture = run.path / "curves.png"
+    assert regard("plot", run.path) == (0, f"the curves are in {picture}\n", "")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert regard("plot", run.path).code == 0  # again, as the training goes on
+
+
+def test_several_runs_are_told_apart(regard, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    runs = [make_run(tmp_path / name).path for name in ("plain", "_with $x^$", "中文")]
+    out = tmp_path / "new" / "two.svg"
+    assert regard("plot", *runs, "-o", out).code == 0
+    picture = out.read_text("utf-8")
+    assert picture.startswith("<?xml")
+    for label in (
+        "plain",
+        "_with $x^$",
+        "中文",
+        "Loss",
+        "training",
+        "validation",
+        "BLEU",
+        "chrF",
+        "Learning rate",
+        "Speed",
+    ):
+        assert f">{label}</text>" in picture
+    assert "nothing yet" not in picture
+
+
+def test_runs_of_one_name_go_by_their_paths(regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
+    make_run(Path("a/run"))
+    make_run(Path("b/run"))
+    assert regard("plot", "a/run", "b/run", "-o", "c.svg").code == 0
+    assert ">a/run</text>" in Path("c.svg").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("validations", "scored"), [(False, False), (True, False)])
+def test_a_young_run(regard, tmp_path: Path, validations: bool, scored: bool) -> None:  # type: ignore[no-untyped-def]
+    run = make_run(tmp_path / "run", validations, scored)
+    with run.metrics.open("a") as file:
+        file.write('{"kind": "step", "st')  # being written just now
+    assert regard("plot", run.path, "-o", tmp_path / "c.svg").code == 0
+    picture = (tmp_path / "c.svg").read_text("utf-8")
+    assert ">nothing yet</text>" in picture
+    assert (">validation</text>" in picture) == validations
+
+
+def test_errors(regard, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    run = make_run(tmp_path / "run").path
+    (tmp_path / "empty").mkdir()
+    for arguments, code, words in [
+        ([], 2, "RUN"),
+        ([run, "-o", tmp_path / "c.jpeg"], 2, "must end in .png or .svg"),
+        ([run, "-o", tmp_path / "c"], 2, "must end in .png or .svg"),
+        ([run, run], 2, "named twice"),
+        ([tmp_path / "empty"], 5, "has no metrics yet"),
+        ([tmp_path / "nothing"], 5, "there is no run at"),
+        ([run, "-o", run / "metrics.jsonl" / "c.png"], 2, "cannot be written"),
+    ]:
+        said = regard("plot", *arguments)
+        assert (said.code, said.out) == (code, "")
+        assert words in said.err
+
+
+def test_without_matplotlib(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run").path
+    # None in sys.modules is Python's own way to say that a module is not to be had.
+    code = "import sys; sys.modules['matplotlib'] = None; from regard.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "plot", run], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'regard[plot]'" in done.stderr
+    assert "Traceback" not in done.stderr

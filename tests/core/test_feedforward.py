@@ -1,0 +1,73 @@
+"""The feed-forward network against its formulas."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import FeedForwardKind
+from regard.core.feedforward import FeedForward
+
+
+def network(kind: FeedForwardKind, dropout: float = 0.0) -> FeedForward:
+    torch.manual_seed(0)
+    ffn = FeedForward(6, 10, kind, dropout).double()
+    with torch.no_grad():
+        for parameter in ffn.parameters():
+            parameter.normal_()
+    return ffn
+
+
+X = torch.randn(3, 5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
+
+
+def test_it_is_two_convolutions_of_width_one() -> None:
+    """As the paper puts it in section 3.3."""
+    ffn = network("relu")
+    first, second = nn.Conv1d(6, 10, 1, dtype=torch.float64), nn.Conv1d(10, 6, 1, dtype=torch.float64)
+    with torch.no_grad():
+        first.weight.copy_(ffn.up.weight[:, :, None])
+        first.bias.copy_(ffn.up.bias)  # type: ignore[union-attr]
+        second.weight.copy_(ffn.down.weight[:, :, None])
+        second.bias.copy_(ffn.down.bias)  # type: ignore[union-attr]
+    close(ffn(X), second(F.relu(first(X.mT))).mT)
+
+
+def test_gelu_is_the_exact_one() -> None:
+    ffn = network("gelu")
+    hidden = X @ ffn.up.weight.T + ffn.up.bias
+    hidden = hidden * 0.5 * (1 + torch.erf(hidden / math.sqrt(2)))
+    close(ffn(X), hidden @ ffn.down.weight.T + ffn.down.bias)
+
+
+def test_swiglu() -> None:
+    ffn = network("swiglu")
+    gate, up = X @ ffn.up.weight[:10].T + ffn.up.bias[:10], X @ ffn.up.weight[10:].T + ffn.up.bias[10:]
+    close(ffn(X), (gate * torch.sigmoid(gate) * up) @ ffn.down.weight.T + ffn.down.bias)
+
+
+@pytest.mark.parametrize("kind", ["relu", "gelu", "swiglu"])
+def test_positions_do_not_mix(kind: FeedForwardKind) -> None:
+    ffn = network(kind)
+    order = torch.tensor([4, 2, 0, 1, 3])
+    close(ffn(X[:, order]), ffn(X)[:, order])
+
+
+def test_dropout_is_on_the_hidden_layer() -> None:
+    ffn = network("relu", dropout=0.5)
+    still = ffn.eval()(X)
+    assert torch.equal(still, ffn(X))
+    ffn.train()
+    # With W₂ = 0 only the bias is left: dropout comes before it, not after.
+    with torch.no_grad():
+        ffn.down.weight.zero_()
+    close(ffn(X), ffn.down.bias.expand(3, 5, 6))
+    assert not torch.equal(network("relu", dropout=0.5)(X), still)

@@ -1,0 +1,218 @@
+"""Preparing data: what comes out, what is found again in the cache, and what is said when it cannot be done."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
+from regard.data import prepare as preparing
+from regard.data.corpus import read_pairs
+from regard.data.prepare import default_cache, prepare
+from regard.errors import ConfigError, DataError
+
+REVERSE = CorpusConfig(toy="reverse", size=300)
+COPY = CorpusConfig(toy="copy", size=100, weight=2.0)
+VALID = CorpusConfig(toy="reverse", size=20, seed=9)
+DATA = DataConfig(train=(REVERSE, COPY), valid=(VALID,), tokenizer=TokenizerConfig(vocab_size=330))
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+def tsv(path: Path, *lines: str) -> CorpusConfig:
+    path.write_text("\n".join(lines), "utf-8")
+    return CorpusConfig(file=str(path))
+
+
+def test_what_comes_out(tmp_path: Path) -> None:
+    said: list[str] = []
+    prepared = prepare(DATA, tmp_path, seed=1, say=said.append)
+    assert prepared.weights == [1.0, 2.0]
+    assert [len(store) for store in prepared.train] == [report.kept for report in prepared.report]
+    assert [report.read for report in prepared.report] == [300, 100]
+    assert prepared.report[1].kept == 100
+    assert prepared.valid == [(pair.src, pair.tgt) for pair in read_pairs(VALID)]
+    assert not prepared.reused
+    store, pair = prepared.train[1], next(read_pairs(COPY))
+    assert prepared.tokenizer.decode_src(store.src[0].tolist()) == pair.src
+    assert not store.has_text
+    assert said[0] == "training a joint bpe tokenizer of 330 pieces"
+    assert said[-1] == "toy copy: 100 of 100 pairs kept"
+
+
+def test_nothing_is_done_twice(tmp_path: Path) -> None:
+    first = prepare(DATA, tmp_path, seed=1, say=quiet)
+    weighted = dataclasses.replace(DATA, train=(dataclasses.replace(REVERSE, weight=0.5), COPY))
+    second = prepare(weighted, tmp_path, seed=2, say=quiet)
+    assert second.reused
+    assert second.weights == [0.5, 2.0]
+    assert second.report == first.report
+    assert second.tokenizer.files() == first.tokenizer.files()
+    assert prepare(DATA, tmp_path, 1, quiet, tokenizer=first.tokenizer).reused
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"train": (REVERSE,)},
+        {"lowercase": True},
+        {"filters": FilterConfig(max_tokens=7)},
+        {"tokenizer": TokenizerConfig(vocab_size=320)},
+        {"tokenizer": TokenizerConfig(vocab_size=330, kind="unigram")},
+        {"tokenizer": TokenizerConfig(vocab_size=330, joint=False)},
+        {"tokenizer": TokenizerConfig(vocab_size=330, sampling=0.1)},
+    ],
+)
+def test_what_matters_is_done_again(tmp_path: Path, change: dict[str, object]) -> None:
+    prepare(DATA, tmp_path, seed=1, say=quiet)
+    assert not prepare(dataclasses.replace(DATA, **change), tmp_path, 1, quiet).reused  # type: ignore[arg-type]
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    corpus = tsv(tmp_path / "a.tsv", "one two\tthree", "four\tfive")
+    data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280))
+    cache = tmp_path / "cache"
+    assert not prepare(data, cache, 1, quiet).reused
+    assert prepare(data, cache, 1, quiet).reused
+    os.utime(tmp_path / "a.tsv", ns=(1, 1))
+    assert not prepare(data, cache, 1, quiet).reused
+    tsv(tmp_path / "a.tsv", "one two\tthree", "four\tsix", "seven\teight")
+    again = prepare(data, cache, 1, quiet)
+    assert not again.reused
+    assert len(again.train[0]) == 3
+
+
+def test_texts_are_stored_for_sampling(tmp_path: Path) -> None:
+    corpus = tsv(tmp_path / "a.tsv", "Ｈello  World\t你好，世界", "same\tsame", "\tempty")
+    data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280, sampling=0.1), lowercase=True)
+    prepared = prepare(data, tmp_path / "cache", 1, quiet)
+    [store] = prepared.train
+    assert (store.src_text(0), store.tgt_text(0)) == ("Hello World", "你好，世界")
+    assert prepared.tokenizer.decode_src(store.src[0].tolist()) == "hello world"
+    assert prepared.report[0].counts() == {
+        "read": 3,
+        "kept": 1,
+        "empty": 1,
+        "identical": 1,
+        "too_long": 0,
+        "lopsided": 0,
+    }
+
+
+def test_many_pairs_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparing, "PAIRS_AT_ONCE", 7)
+    monkeypatch.setattr(preparing, "SECONDS_BETWEEN_LINES", 0.0)
+    said: list[str] = []
+    chunked = prepare(DATA, tmp_path / "a", 1, said.append)
+    whole = prepare(DATA, tmp_path / "b", 1, quiet)
+    assert "encoding toy copy: 100 pairs" in said
+    for one, other in zip(chunked.train, whole.train, strict=True):
+        assert [row.tolist() for row in one.src] == [row.tolist() for row in other.src]  # type: ignore[attr-defined]
+
+
+def test_separate_and_ready_tokenizers(tmp_path: Path) -> None:
+    separate = dataclasses.replace(DATA, tokenizer=TokenizerConfig(vocab_size=330, joint=False))
+    tokenizer = prepare(separate, tmp_path, 1, quiet).tokenizer
+    assert not tokenizer.joint
+    names = []
+    for name, content in tokenizer.files().items():
+        (tmp_path / name).write_bytes(content)
+        names.append(str(tmp_path / name))
+    for files, joint in ((tuple(names), False), ((names[0],), True)):
+        ready = dataclasses.replace(DATA, tokenizer=TokenizerConfig(files=files))
+        assert prepare(ready, tmp_path, 1, quiet).tokenizer.joint is joint
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (("absent.model",), r"data\.tokenizer\.files: .*absent\.model cannot be read: No such file"),
+        (("bad.model",), r"data\.tokenizer\.files: .*bad\.model: this is not a SentencePiece model"),
+        (("a", "b", "c"), "names 3 files; give one"),
+    ],
+)
+def test_tokenizer_files_that_are_not(tmp_path: Path, files: tuple[str, ...], said: str) -> None:
+    (tmp_path / "bad.model").write_bytes(b"not a model")
+    data = dataclasses.replace(DATA, tokenizer=TokenizerConfig(files=tuple(str(tmp_path / name) for name in files)))
+    with pytest.raises(ConfigError, match=said):
+        prepare(data, tmp_path, 1, quiet)
+
+
+def test_damaged_cache_entries_are_made_again(tmp_path: Path) -> None:
+    prepare(DATA, tmp_path, 1, quiet)
+    for path in (*tmp_path.glob("tokenizer/*/*.model"), *tmp_path.glob("pairs/*/src.values")):
+        path.write_bytes(b"damaged")
+    said: list[str] = []
+    assert not prepare(DATA, tmp_path, 1, said.append).reused
+    assert sum("damaged; training it again" in line for line in said) == 1
+    assert sum(line.startswith("encoding again: ") for line in said) == 2
+    assert prepare(DATA, tmp_path, 1, quiet).reused
+
+
+def test_a_failure_halfway_leaves_no_entry(tmp_path: Path) -> None:
+    tsv(tmp_path / "a.tsv", "one\ttwo", "three\tfour", "five")
+    good = prepare(DATA, tmp_path / "cache", 1, quiet)
+    before = sorted((tmp_path / "cache" / "pairs").iterdir())
+    data = DataConfig(train=(CorpusConfig(file=str(tmp_path / "a.tsv")),))
+    with pytest.raises(DataError, match=r"a\.tsv, line 3: there is no tab"):
+        prepare(data, tmp_path / "cache", 1, quiet, tokenizer=good.tokenizer)
+    assert sorted((tmp_path / "cache" / "pairs").iterdir()) == before
+
+
+def test_nothing_left_to_train_on(tmp_path: Path) -> None:
+    corpus = tsv(tmp_path / "a.tsv", "same\tsame", "\tempty")
+    data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280))
+    with pytest.raises(DataError, match=r"no training pair is left.*\n.*0 of 2 pairs kept.*\n.*max_tokens = 256"):
+        prepare(data, tmp_path, 1, quiet)
+
+
+def test_no_corpora_and_empty_validation(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"give at least one \[\[data\.train\]\]"):
+        prepare(DataConfig(), tmp_path, 1, quiet)
+    blank = tsv(tmp_path / "blank.tsv", "\t", "a\t ")
+    with pytest.raises(DataError, match="every validation pair has an empty side"):
+        prepare(dataclasses.replace(DATA, valid=(blank,)), tmp_path, 1, quiet)
+
+
+def test_every_corpus_is_checked_before_any_work(tmp_path: Path) -> None:
+    absent = CorpusConfig(file=str(tmp_path / "absent.tsv"))
+    said: list[str] = []
+    for split in ("valid", "test"):
+        with pytest.raises(DataError, match=r"absent\.tsv"):
+            prepare(dataclasses.replace(DATA, **{split: (absent,)}), tmp_path, 1, said.append)  # type: ignore[arg-type]
+    assert said == []
+
+
+PREPARE_AND_PRINT = """
+import sys
+from pathlib import Path
+from regard.config import CorpusConfig, DataConfig, TokenizerConfig
+from regard.data.prepare import prepare
+corpora = CorpusConfig(toy="reverse", size=300), CorpusConfig(toy="copy", size=100, weight=2.0)
+data = DataConfig(train=corpora, tokenizer=TokenizerConfig(vocab_size=330))
+prepared = prepare(data, Path(sys.argv[1]), 1, lambda line: None)
+print([store.src[row].tolist() for store in prepared.train for row in range(len(store))])
+"""
+
+
+def test_processes_at_the_same_work_agree(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PREPARE_AND_PRINT, str(tmp_path)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    printed = [process.communicate()[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert printed[0] == printed[1] == printed[2] != ""
+    assert prepare(DATA, tmp_path, 1, quiet).reused
+    assert not list(tmp_path.glob("*/.*"))
+
+
+def test_default_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    assert default_cache() == tmp_path
+    monkeypatch.delenv("REGARD_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_cache() == tmp_path / ".cache" / "regard"

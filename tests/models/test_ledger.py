@@ -1,0 +1,144 @@
+"""The ledger counts what the paper counts, and what a model really has."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from regard.config import PRESETS, FeedForwardKind, ModelConfig, NormKind, NormOrder, Position, Sharing
+from regard.errors import ConfigError
+from regard.models.ledger import GROUPS, ledger
+from regard.models.transformer import Transformer
+
+
+def sized(preset: str, vocabulary: int) -> ModelConfig:
+    return ModelConfig(**PRESETS[preset], src_vocab_size=vocabulary, tgt_vocab_size=vocabulary)
+
+
+def test_base_is_the_papers_65_million() -> None:
+    book = ledger(sized("base", 37_000))
+    embeddings = 37_000 * 512
+    attention = 4 * (512 * 512 + 512)
+    ffn = 512 * 2048 + 2048 + 2048 * 512 + 512
+    norm = 2 * 512
+    assert book.totals == {
+        "attention": 6 * attention + 6 * 2 * attention,
+        "ffn": 12 * ffn,
+        "embeddings": embeddings,
+        "norms": 6 * 2 * norm + 6 * 3 * norm,
+        "positions": 0,
+    }
+    assert book.total == 63_082_496
+    assert 63e6 < book.total < 66e6
+
+
+def test_small_pre_norm_model_by_hand() -> None:
+    config = ModelConfig(
+        d_model=6,
+        n_heads=2,
+        d_ff=10,
+        n_encoder_layers=2,
+        n_decoder_layers=1,
+        position="learned",
+        max_positions=7,
+        norm_order="pre",
+        norm="rmsnorm",
+        ffn="swiglu",
+        sharing="none",
+        src_vocab_size=11,
+        tgt_vocab_size=13,
+    )
+    book = ledger(config)
+    assert book.totals == {
+        "attention": (2 + 2) * (3 * 6 * 6 + 3 * 6 + 6 * 6 + 6),
+        "ffn": 3 * (6 * 20 + 20 + 10 * 6 + 6),
+        "embeddings": 11 * 6 + 13 * 6 + 13 * 6,
+        "norms": (2 * 2 + 1 * 3 + 2) * 6,
+        "positions": 2 * 7 * 6,
+    }
+    assert sum(book.shares.values()) == pytest.approx(1)
+    assert book.shares["ffn"] == pytest.approx(3 * 206 / book.total)
+
+
+@pytest.mark.parametrize("sharing", ["all", "output", "none"])
+@pytest.mark.parametrize("position", ["sinusoidal", "learned", "rotary", "alibi", "relative", "none"])
+@pytest.mark.parametrize(("order", "norm", "ffn"), [("post", "layernorm", "relu"), ("pre", "rmsnorm", "swiglu")])
+def test_ledger_equals_the_model_itself(
+    sharing: Sharing, position: Position, order: NormOrder, norm: NormKind, ffn: FeedForwardKind
+) -> None:
+    config = ModelConfig(
+        d_model=8, n_heads=2, d_ff=12, n_encoder_layers=1, n_decoder_layers=2, position=position, max_positions=9,
+        norm_order=order, norm=norm, ffn=ffn, sharing=sharing, src_vocab_size=10, tgt_vocab_size=10,
+    )  # fmt: skip
+    book = ledger(config)
+    real = dict(Transformer(config).named_parameters())
+    assert {row.name: row.shape for row in book.rows} == {name: tuple(p.shape) for name, p in real.items()}
+    assert book.total == sum(p.numel() for p in real.values())
+    assert sum(book.totals.values()) == book.total
+    assert (book.totals["positions"] > 0) == (position in ("learned", "relative"))
+    assert set(book.totals) == set(GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "notes"),
+    [
+        ("all", {"tgt_embedding.weight": "shared with src_embedding and output"}),
+        ("output", {"tgt_embedding.weight": "shared with output", "src_embedding.weight": ""}),
+        ("none", {"tgt_embedding.weight": "", "src_embedding.weight": "", "output.weight": ""}),
+    ],
+)
+def test_a_shared_matrix_is_one_row_that_says_so(sharing: Sharing, notes: dict[str, str]) -> None:
+    book = ledger(ModelConfig(sharing=sharing, src_vocab_size=50, tgt_vocab_size=50))
+    rows = [row for row in book.rows if row.group == "embeddings"]
+    assert {row.name: row.note for row in rows} == notes
+    assert book.totals["embeddings"] == len(notes) * 50 * 256
+
+
+def test_matrices_in_one_are_named() -> None:
+    config = ModelConfig(ffn="swiglu", src_vocab_size=50, tgt_vocab_size=50)
+    notes = {row.name: row.note for row in ledger(config).rows}
+    assert notes["decoder.1.cross.qkv.weight"] == "W_Q W_K W_V"
+    assert notes["encoder.0.attention.qkv.bias"] == "b_Q b_K b_V"
+    assert notes["encoder.0.attention.out.weight"] == "W_O"
+    assert notes["encoder.2.ffn.up.weight"] == "W_gate W_up"
+    assert notes["encoder.2.ffn.down.weight"] == ""
+
+
+def test_folding_keeps_the_sum_and_the_names() -> None:
+    book = ledger(sized("base", 37_000))
+    folded = {row.name: row for row in book.folded()}
+    assert sum(row.count for row in folded.values()) == book.total
+    row = folded["encoder.0…5.ffn.up.weight"]
+    assert (row.times, row.shape, row.count, row.group) == (6, (2048, 512), 6 * 2048 * 512, "ffn")
+    assert folded["decoder.0…5.cross.qkv.weight"].note == "W_Q W_K W_V"
+    assert folded["tgt_embedding.weight"].times == 1
+    # 2 linear maps with bias in each attention and ffn, 2 parameters a norm, and the embedding
+    assert len(folded) == 1 + (4 + 4 + 2 * 2) + (2 * 4 + 4 + 3 * 2)
+
+
+def test_a_single_layer_is_not_folded() -> None:
+    config = ModelConfig(n_encoder_layers=1, n_decoder_layers=2, src_vocab_size=9, tgt_vocab_size=9)
+    names = [row.name for row in ledger(config).folded()]
+    assert "encoder.0.ffn.up.weight" in names
+    assert "decoder.0…1.ffn.up.weight" in names
+
+
+def test_nothing_is_allocated_or_drawn() -> None:
+    """Four petabytes of weights are no trouble, and the random state of a run is left alone."""
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    book = ledger(sized("big", 10**12))
+    assert book.totals["embeddings"] == 1024 * 10**12
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_unknown_vocabulary_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"model\.src_vocab_size"):
+        ledger(ModelConfig())
+
+
+def test_count_is_the_product_of_the_shape() -> None:
+    for row in ledger(sized("tiny", 300)).rows:
+        assert row.count == math.prod(row.shape)

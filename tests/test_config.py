@@ -1,0 +1,321 @@
+"""Recipes: read strictly, resolved in order, and errors a person can act on."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.config import (
+    PRESETS,
+    CorpusConfig,
+    DataConfig,
+    FilterConfig,
+    ModelConfig,
+    NormOrder,
+    Position,
+    RunConfig,
+    TokenizerConfig,
+    TrainConfig,
+    differences,
+    flatten,
+    load_recipe,
+    run_from_dict,
+    to_dict,
+    to_toml,
+)
+from regard.errors import ConfigError, RegardError
+
+
+def recipe(folder: Path, text: str) -> Path:
+    path = folder / "recipe.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def message(folder: Path, text: str, *overrides: str) -> str:
+    """What the person who wrote this recipe is told."""
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(recipe(folder, text), overrides)
+    return str(caught.value)
+
+
+def test_an_empty_recipe_is_the_defaults(tmp_path: Path) -> None:
+    assert load_recipe(recipe(tmp_path, "")) == RunConfig()
+
+
+def test_the_defaults_are_the_papers() -> None:
+    model, train, decode = ModelConfig(), TrainConfig(), RunConfig().decode
+    assert (model.position, model.norm_order, model.norm, model.ffn) == ("sinusoidal", "post", "layernorm", "relu")
+    assert (model.sharing, model.dropout) == ("all", 0.1)
+    assert (train.beta1, train.beta2, train.eps) == (0.9, 0.98, 1e-9)
+    assert (train.warmup_steps, train.schedule, train.label_smoothing) == (4000, "inverse_sqrt", 0.1)
+    assert (decode.beam, decode.length_penalty, decode.max_length_extra) == (4, 0.6, 50)
+
+
+def test_the_presets_base_and_big_are_the_papers_table_3() -> None:
+    names = ("n_encoder_layers", "n_decoder_layers", "d_model", "d_ff", "n_heads", "dropout")
+    table = {name: tuple(PRESETS[name][key] for key in names) for name in ("base", "big")}
+    assert table == {"base": (6, 6, 512, 2048, 8, 0.1), "big": (6, 6, 1024, 4096, 16, 0.3)}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_each_preset_is_a_model(name: str) -> None:
+    model = run_from_dict({"model": {"preset": name}}).model
+    assert {key: getattr(model, key) for key in PRESETS[name]} == PRESETS[name]
+
+
+def test_small_is_the_default() -> None:
+    assert run_from_dict({"model": {"preset": "small"}}).model == ModelConfig()
+
+
+def test_precedence_defaults_preset_recipe_set(tmp_path: Path) -> None:
+    path = recipe(tmp_path, '[model]\npreset = "base"\nd_ff = 1000\ndropout = 0.2\n[train]\nlr = 1')
+    model = load_recipe(path).model
+    assert (model.n_heads, model.d_model, model.d_ff, model.dropout, model.ffn) == (8, 512, 1000, 0.2, "relu")
+    run = load_recipe(path, ["model.dropout=0.25", "model.ffn=gelu", "train.seed = 7"])
+    assert (run.model.d_ff, run.model.dropout, run.model.ffn, run.train.seed) == (1000, 0.25, "gelu", 7)
+    assert run.train.lr == 1.0
+    assert isinstance(run.train.lr, float)
+    big = load_recipe(path, ["model.preset=big"]).model
+    assert (big.n_heads, big.d_ff, big.dropout) == (16, 1000, 0.2)
+
+
+def test_the_last_set_wins(tmp_path: Path) -> None:
+    run = load_recipe(recipe(tmp_path, ""), ["train.seed=3", "train.seed=4"])
+    assert run.train.seed == 4
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("data.src_lang=zh", "zh"),
+        ('data.src_lang="zh"', "zh"),
+        ("data.src_lang=", ""),
+        ("data.src_lang=a=b", "a=b"),
+        ("data.lowercase=true", True),
+        ("train.lr=3e-4", 3e-4),
+        ("train.max_steps=10_000", 10_000),
+        ("data.tokenizer.vocab_size=500", 500),
+        ("data.filters.max_ratio=3", 3.0),
+        ("data.tokenizer.kind=unigram", "unigram"),
+    ],
+)
+def test_set_reads_toml_or_a_bare_word(tmp_path: Path, override: str, expected: Any) -> None:
+    value: Any = load_recipe(recipe(tmp_path, ""), [override])
+    for part in override.partition("=")[0].split("."):
+        value = getattr(value, part)
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize("override", ["train.lr", "=3", " =3", ""])
+def test_a_set_without_a_key_or_value(tmp_path: Path, override: str) -> None:
+    assert "is not of the form key=value" in message(tmp_path, "", override)
+
+
+def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
+    text = '[[data.train]]\ntoy = "copy"'
+    assert "train is a list of tables; change it in the recipe" in message(tmp_path, text, "data.train.size=5")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[train]\nlerning_rate = 1\nwarmup_step = 3", "unknown key train.lerning_rate"),
+        ("[train]\nwarmup_step = 3", "unknown key train.warmup_step; did you mean 'warmup_steps'?"),
+        ("[trian]\nlr = 1", "unknown key trian; did you mean 'train'?"),
+        ("[data.tokenizer]\nvocabsize = 300", "unknown key data.tokenizer.vocabsize; did you mean 'vocab_size'?"),
+        ("[[data.train]]\nsorce = 'a'", "unknown key data.train[0].sorce; did you mean 'src'?"),
+        ("xyzzy = 1", "unknown key xyzzy; it may be one of 'data', 'decode', 'model', 'train'"),
+        ('[model]\npreset = "bigg"', "model.preset = 'bigg' is not known; did you mean 'big'?"),
+        ("[model]\npreset = 3", "model.preset = 3 is not known; it may be one of 'base', 'big', 'small', 'tiny'"),
+        ("[train]\nseed = 1.5", "train.seed = 1.5 is not possible; it must be a whole number"),
+        ("[train]\nseed = true", "train.seed = True is not possible; it must be a whole number"),
+        ("[train]\nlr = 'fast'", "train.lr = 'fast' is not possible; it must be a number"),
+        ("[train]\nlr = false", "train.lr = False is not possible; it must be a number"),
+        ("[data]\nlowercase = 1", "data.lowercase = 1 is not possible; it must be true or false"),
+        ("[data]\nsrc_lang = 3", "data.src_lang = 3 is not possible; it must be a text"),
+        ("[data]\ntrain = 'corpus.tsv'", "data.train must be a list, not 'corpus.tsv'"),
+        ("[data]\ntrain = ['corpus.tsv']", "data.train[0] must be a table of settings, not 'corpus.tsv'"),
+        ("[data.tokenizer]\nfiles = [1]", "data.tokenizer.files[0] = 1 is not possible; it must be a text"),
+        ("model = 3", "model must be a table of settings, not 3"),
+        ("[model]\nn_heads = 0", "model.n_heads = 0 is too small; the least is 1"),
+        ("[model]\ndropout = 1.0", "model.dropout = 1.0 is too large; it must be below 1.0"),
+        ("[model]\ndropout = -0.1", "model.dropout = -0.1 is too small; the least is 0.0"),
+        ("[train]\nlr = nan", "train.lr = nan is too small; the least is 0.0"),
+        ("[decode]\ntop_p = 1.5", "decode.top_p = 1.5 is too large; the most is 1.0"),
+        ("[[data.train]]\nsize = 0", "data.train[0].size = 0 is too small; the least is 1"),
+        (
+            '[model]\nffn = "relu2"',
+            "model.ffn = 'relu2' is not possible; it may be one of 'relu', 'gelu', 'swiglu'",
+        ),
+        ("[model]\nffn = ['relu']", "model.ffn = ['relu'] is not possible; it may be one of"),
+        (
+            "[model]\nd_model = 12\nn_heads = 5",
+            "model.n_heads = 5 does not divide model.d_model = 12: every head gets d_model / n_heads dimensions, "
+            "so take one of [1, 2, 3, 4, 6, 12]",
+        ),
+        ("[model]\nd_model = 12\nn_heads = 4\nposition = 'rotary'", "must be even; it is 3"),
+        ("[model]\nsrc_vocab_size = 9", "set data.tokenizer.joint = true, or model.sharing = 'output'"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, told: str) -> None:
+    said = message(tmp_path, text)
+    assert told in said
+    assert said.startswith(f"{tmp_path / 'recipe.toml'}: ")
+
+
+def test_a_wrong_set_is_said_too(tmp_path: Path) -> None:
+    assert "train.seed = 'x' is not possible" in message(tmp_path, "", "train.seed=x")
+    assert "unknown key train.sede; did you mean 'seed'?" in message(tmp_path, "", "train.sede=1")
+    assert "unknown key sede" in message(tmp_path, "", "sede=1")
+
+
+def test_bad_toml(tmp_path: Path) -> None:
+    assert re.search(r"recipe\.toml is not valid TOML: .*line 2", message(tmp_path, "[train]\nlr = = 3"))
+
+
+def test_missing_recipe(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no recipe at .*none\.toml; .* recipes/"):
+        load_recipe(tmp_path / "none.toml")
+
+
+def test_a_folder_or_a_path_through_a_file_is_not_a_recipe(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a folder"):
+        load_recipe(tmp_path)
+    with pytest.raises(ConfigError, match="cannot be read: Not a directory"):
+        load_recipe(recipe(tmp_path, "") / "inner.toml")
+
+
+def test_a_recipe_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_bytes('about = "我"'.encode("gbk"))
+    with pytest.raises(ConfigError, match=r"not UTF-8 text \(byte 9\)"):
+        load_recipe(path)
+
+
+def test_config_errors_exit_with_two() -> None:
+    assert issubclass(ConfigError, RegardError)
+    assert ConfigError.code == 2
+
+
+def test_relative_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+        [data.tokenizer]
+        files = ["tok/zh.model", "/abs/en.model"]
+        [[data.train]]
+        src = "../corpus/a.zh"
+        tgt = "corpus/a.en"
+        [[data.valid]]
+        file = "${CORPORA}/valid.tsv"
+        [[data.test]]
+        file = "/abs/test.tsv"
+        about = "not/a/path"
+    """
+    (tmp_path / "recipes").mkdir()
+    recipe(tmp_path / "recipes", text)
+    monkeypatch.chdir(tmp_path)
+    data = load_recipe("recipes/recipe.toml").data
+    assert data.train[0].src == str(tmp_path / "corpus/a.zh")
+    assert data.train[0].tgt == str(tmp_path / "recipes/corpus/a.en")
+    assert data.train[0].file == ""
+    assert data.valid[0].file == "${CORPORA}/valid.tsv"
+    assert (data.test[0].file, data.test[0].about) == ("/abs/test.tsv", "not/a/path")
+    assert data.tokenizer.files == (str(tmp_path / "recipes/tok/zh.model"), "/abs/en.model")
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+corpora = st.builds(
+    CorpusConfig,
+    src=texts,
+    about=texts,
+    toy=st.sampled_from(["", "copy", "reverse"]),
+    size=st.integers(1, 10**12),
+    seed=st.integers(-(10**6), 10**6),
+    weight=st.floats(0, 1e300),
+)
+runs = st.builds(
+    RunConfig,
+    data=st.builds(
+        DataConfig,
+        src_lang=texts,
+        train=st.lists(corpora, max_size=2).map(tuple),
+        test=st.lists(corpora, max_size=1).map(tuple),
+        lowercase=st.booleans(),
+        tokenizer=st.builds(TokenizerConfig, files=st.lists(texts, max_size=2).map(tuple)),
+        filters=st.builds(FilterConfig, max_ratio=st.floats(1, 1e9)),
+    ),
+    model=st.builds(
+        ModelConfig, position=st.sampled_from(get_args(Position)), norm_order=st.sampled_from(get_args(NormOrder))
+    ),
+    train=st.builds(TrainConfig, lr=st.floats(0, 1), eps=st.floats(0, 1e-3), seed=st.integers()),
+)
+
+
+@given(run=runs)
+@settings(max_examples=80, deadline=None)
+def test_a_resolved_run_is_a_recipe_of_itself(run: RunConfig) -> None:
+    again = run_from_dict(tomllib.loads(to_toml(run)))
+    assert again == run
+    assert differences(run, again) == []
+    assert run_from_dict(to_dict(run)) == run
+
+
+def test_what_to_toml_writes_can_be_read_by_load_recipe(tmp_path: Path) -> None:
+    first = load_recipe(recipe(tmp_path, '[model]\npreset = "tiny"\n[[data.train]]\nsrc = "a"\ntgt = "b"'))
+    (tmp_path / "elsewhere").mkdir()
+    assert load_recipe(recipe(tmp_path / "elsewhere", to_toml(first))) == first
+
+
+def test_differences_are_by_dotted_name() -> None:
+    old = run_from_dict({"data": {"train": [{"toy": "copy"}]}})
+    new = run_from_dict(
+        {"data": {"train": [{"toy": "copy", "size": 5}]}, "train": {"lr": 0.5}, "model": {"ffn": "gelu"}}
+    )
+    assert differences(old, new) == [
+        ("data.train.0.size", 10_000, 5),
+        ("model.ffn", "relu", "gelu"),
+        ("train.lr", 0.0, 0.5),
+    ]
+    assert differences(old, old) == []
+
+
+def test_differences_show_a_corpus_that_came_or_went() -> None:
+    old, new = RunConfig(), run_from_dict({"data": {"valid": [{"toy": "copy"}]}})
+    found = {name: (before, after) for name, before, after in differences(old, new)}
+    assert found["data.valid.0.toy"] == (None, "copy")
+    assert all(name.startswith("data.valid") for name in found)
+
+
+def test_flatten_names_every_setting() -> None:
+    flat = flatten(to_dict(RunConfig()))
+    assert flat["data.tokenizer.vocab_size"] == 8000
+    assert flat["data.train"] == []
+    leaves = sum(len(dataclasses.fields(part)) for part in (DataConfig, TokenizerConfig, FilterConfig, ModelConfig)) - 2
+    assert len(flat) == leaves + len(dataclasses.fields(TrainConfig)) + len(dataclasses.fields(RunConfig().decode))
+
+
+def test_settings_cannot_be_changed_behind_ones_back() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        RunConfig().train.lr = 3.0  # type: ignore[misc]
+
+
+def test_every_default_is_within_its_own_range() -> None:
+    assert run_from_dict(to_dict(RunConfig())) == RunConfig()
+
+
+def test_reading_a_recipe_does_not_load_torch() -> None:
+    program = (
+        "import sys, regard.config; heavy = {'torch', 'numpy'} & set(sys.modules); sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,67 @@
+"""The fused loss equals what autograd gets from the textbook formulas."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.train.loss import vocabulary_loss
+
+
+def plain(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, r_drop: float) -> Tensor:
+    logits = hidden @ weight.T
+    loss = F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    if r_drop:
+        p, q = logits.log_softmax(-1).chunk(2)
+        both = F.kl_div(p, q, log_target=True, reduction="sum") + F.kl_div(q, p, log_target=True, reduction="sum")
+        loss = loss + r_drop / 2 * both
+    return loss
+
+
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(1, 300),
+    smoothing=st.sampled_from([0.0, 0.1, 0.5]),
+    r_drop=st.sampled_from([0.0, 1.0, 5.0]),
+)
+@settings(deadline=None, max_examples=40)
+def test_loss_and_gradients_equal_autograd(seed: int, rows: int, smoothing: float, r_drop: float) -> None:
+    torch.manual_seed(seed)
+    count = 2 * rows if r_drop else rows
+    hidden = torch.randn(count, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(17, 8, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(17, (rows,)).repeat(2 if r_drop else 1)
+    ours = vocabulary_loss(hidden, weight, targets, smoothing, r_drop)
+    theirs = plain(hidden, weight, targets, smoothing, r_drop)
+    torch.testing.assert_close(ours.objective, theirs, rtol=1e-11, atol=1e-10)
+    torch.testing.assert_close(ours.nll, plain(hidden, weight, targets, 0.0, 0.0), rtol=1e-11, atol=1e-10)
+    ours_grads = torch.autograd.grad(ours.objective * 0.7, (hidden, weight))
+    theirs_grads = torch.autograd.grad(theirs * 0.7, (hidden, weight))
+    torch.testing.assert_close(ours_grads, theirs_grads, rtol=1e-9, atol=1e-10)
+
+
+def test_bf16_is_close_to_float32() -> None:
+    torch.manual_seed(1)
+    hidden, weight, targets = torch.randn(400, 32), torch.randn(200, 32), torch.randint(200, (400,))
+    grads = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        leaf = weight.clone().requires_grad_()
+        given_hidden = hidden.to(dtype).requires_grad_()
+        loss = vocabulary_loss(given_hidden, leaf, targets, 0.1)
+        loss.objective.backward()
+        assert leaf.grad is not None
+        assert leaf.grad.dtype == torch.float32
+        grads[dtype] = (float(loss.objective.detach()), leaf.grad)
+    assert grads[torch.bfloat16][0] == pytest.approx(grads[torch.float32][0], rel=0.01)
+    difference = (grads[torch.bfloat16][1] - grads[torch.float32][1]).norm() / grads[torch.float32][1].norm()
+    assert difference < 0.02
+
+
+def test_without_gradient_nothing_is_kept() -> None:
+    with torch.inference_mode():
+        loss = vocabulary_loss(torch.randn(5, 4), torch.randn(9, 4), torch.randint(9, (5,)), 0.1)
+    assert float(loss.nll) > 0
