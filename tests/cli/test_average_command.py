@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from regard.train.run import RunFolder
 
 
 @pytest.fixture
-def run(make_model, tmp_path: Path) -> RunFolder:  # type: ignore[no-untyped-def]
+def run(make_model: Any, tmp_path: Path) -> RunFolder:
     """A run with three checkpoints."""
     folder = RunFolder(tmp_path / "run")
     folder.create(RunConfig())
@@ -30,7 +31,7 @@ def check_mean(out: Path, folders: list[Path]) -> None:
         np.testing.assert_allclose(weight, np.mean([w[name] for w in given], axis=0), atol=1e-7)
 
 
-def test_folders(regard, run: RunFolder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_folders(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     folders = [run.checkpoint(100), run.checkpoint(300)]
     said = regard("average", *folders, "-o", tmp_path / "out")
     assert said == (0, f"{tmp_path / 'out'} is the mean of step-00000100, step-00000300\n", "")
@@ -39,20 +40,20 @@ def test_folders(regard, run: RunFolder, tmp_path: Path) -> None:  # type: ignor
     assert "mean of 2 checkpoints" in (tmp_path / "out" / CARD).read_text()
 
 
-def test_the_last_of_a_run(regard, run: RunFolder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_last_of_a_run(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     said = regard("average", run.path, "--last", "2", "-o", tmp_path / "out")
     assert (said.code, said.err) == (0, "")
     check_mean(tmp_path / "out", [run.checkpoint(200), run.checkpoint(300)])
 
 
-def test_fewer_checkpoints_than_wanted(regard, run: RunFolder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_fewer_checkpoints_than_wanted(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     said = regard("average", run.path, "-o", tmp_path / "out")
     assert said.code == 0
     assert "has only 3 of the 5 checkpoints" in said.err
     check_mean(tmp_path / "out", [run.checkpoint(step) for step in (100, 200, 300)])
 
 
-def test_nothing_is_overwritten(regard, run: RunFolder, make_model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_nothing_is_overwritten(regard: Any, run: RunFolder, make_model: Any, tmp_path: Path) -> None:
     out = make_model(tmp_path / "out", seed=9)
     before = (out / "SHA256SUMS").read_bytes()
     said = regard("average", run.path, "-o", out)
@@ -61,8 +62,8 @@ def test_nothing_is_overwritten(regard, run: RunFolder, make_model, tmp_path: Pa
     assert (out / "SHA256SUMS").read_bytes() == before
 
 
-def test_models_that_do_not_go_together(  # type: ignore[no-untyped-def]
-    regard, run: RunFolder, make_model, tmp_path: Path, other_vocabulary: Vocabulary
+def test_models_that_do_not_go_together(
+    regard: Any, run: RunFolder, make_model: Any, tmp_path: Path, other_vocabulary: Vocabulary
 ) -> None:
     wide = make_model(tmp_path / "wide", d_model=32)
     foreign = make_model(tmp_path / "foreign", tokenizer=Tokenizer(other_vocabulary, other_vocabulary))
@@ -73,18 +74,19 @@ def test_models_that_do_not_go_together(  # type: ignore[no-untyped-def]
         assert not (tmp_path / "out").exists()
 
 
-def test_errors(regard, run: RunFolder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_errors(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     empty = RunFolder(tmp_path / "empty")
     empty.create(RunConfig())
     (tmp_path / "file").write_text("in the way")
-    for arguments, code, words in [
+    cases: list[tuple[list[object], int, str]] = [
         ([], 2, "average of what?"),
         ([run.checkpoint(100), run.checkpoint(200), "--last", "2"], 2, "--last goes with one run folder"),
         ([run.path, "--last", "0"], 2, "--last"),
         ([empty.path], 5, "has no checkpoint yet"),
         ([tmp_path / "nothing"], 4, "there is no model folder"),
         ([run.path, run.checkpoint(100)], 4, "it is a run"),
-    ]:
+    ]
+    for arguments, code, words in cases:
         said = regard("average", *arguments, "-o", tmp_path / "out")
         assert (said.code, said.out) == (code, "")
         assert words in said.err

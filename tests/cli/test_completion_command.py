@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ import pytest
     ("shell", "words"),
     [("bash", "complete -o nosort -F _regard_completion regard"), ("zsh", "#compdef regard"), ("fish", "complete ")],
 )
-def test_the_script(regard, shell: str, words: str) -> None:  # type: ignore[no-untyped-def]
+def test_the_script(regard: Any, shell: str, words: str) -> None:
     said = regard("completion", shell)
     assert said.code == 0
     assert words in said.out
@@ -43,7 +44,7 @@ def test_what_is_completed(line: str, expected: set[str]) -> None:
     assert set(done.stdout.split()) == expected
 
 
-def test_another_shell(regard) -> None:  # type: ignore[no-untyped-def]
+def test_another_shell(regard: Any) -> None:
     said = regard("completion", "tcsh")
     assert said.code == 2
     assert "tcsh" in said.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def data(recipe: Path) -> Path:
     return recipe.parent
 
 
-def test_show_gives_the_same_run_again(regard, recipe: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_show_gives_the_same_run_again(regard: Any, recipe: Path, tmp_path: Path) -> None:
     overrides = ["--set", "train.lr=3e-4", "--set", 'data.src_lang="en"']
     said = regard("config", "show", recipe, *overrides)
     assert said.code == 0
@@ -41,15 +42,15 @@ def test_show_gives_the_same_run_again(regard, recipe: Path, tmp_path: Path) -> 
     assert load_recipe(tmp_path / "again.toml") == load_recipe(recipe, overrides[1::2])
 
 
-def test_show_does_not_need_the_data(regard, recipe: Path) -> None:  # type: ignore[no-untyped-def]
+def test_show_does_not_need_the_data(regard: Any, recipe: Path) -> None:
     assert regard("config", "show", recipe).code == 0
 
 
-def test_check(regard, recipe: Path, data: Path) -> None:  # type: ignore[no-untyped-def]
+def test_check(regard: Any, recipe: Path, data: Path) -> None:
     assert regard("config", "check", recipe) == (0, f"{recipe} is good\n", "")
 
 
-def test_check_without_data(regard, recipe: Path) -> None:  # type: ignore[no-untyped-def]
+def test_check_without_data(regard: Any, recipe: Path) -> None:
     said = regard("config", "check", recipe)
     assert said.code == 3
     assert f"there is no file {recipe.parent / 'a.en'}" in said.err
@@ -67,12 +68,12 @@ def test_check_without_data(regard, recipe: Path) -> None:  # type: ignore[no-un
         ('data.tokenizer.files=["no.model"]', "no.model cannot be read"),
     ],
 )
-def test_check_says_what_is_wrong(regard, recipe: Path, data: Path, override: str, words: str) -> None:  # type: ignore[no-untyped-def]
+def test_check_says_what_is_wrong(regard: Any, recipe: Path, data: Path, override: str, words: str) -> None:
     said = regard("config", "check", recipe, "--set", override)
     assert (said.code, said.out) == (2, "")
     assert words in said.err
 
 
-def test_the_recipes_that_need_no_data_are_good(regard) -> None:  # type: ignore[no-untyped-def]
+def test_the_recipes_that_need_no_data_are_good(regard: Any) -> None:
     recipe = Path(__file__).parents[2] / "recipes" / "reverse.toml"
     assert regard("config", "check", recipe).code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import torch
 from regard.core.precision import choose_dtype
 
 
-def test_json(regard, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_json(regard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGARD_DATA", "/some/where")
     monkeypatch.setenv("REGARD_MODLE", "mistyped")
     monkeypatch.delenv("REGARD_MODEL", raising=False)
@@ -31,7 +32,7 @@ def test_json(regard, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[
     assert set(found["extras"]) == {"matplotlib", "zstandard"}
 
 
-def test_readable(regard, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_readable(regard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REGARD_MODEL", raising=False)
     said = regard("doctor")
     assert said.code == 0

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from regard.text.tokenizer import Tokenizer, Vocabulary
 
 
-def test_base_is_the_papers(regard) -> None:  # type: ignore[no-untyped-def]
+def test_base_is_the_papers(regard: Any) -> None:
     said = regard("params", "base")
     assert said.code == 0
     assert "63,082,496 parameters, with a vocabulary of 37,000" in said.out
@@ -26,7 +31,7 @@ def test_base_is_the_papers(regard) -> None:  # type: ignore[no-untyped-def]
     assert not any(line.endswith(" ") for line in said.out.splitlines())
 
 
-def test_json_adds_up(regard) -> None:  # type: ignore[no-untyped-def]
+def test_json_adds_up(regard: Any) -> None:
     folded = json.loads(regard("params", "tiny", "--vocab", "1000", "--json").out)
     every = json.loads(regard("params", "tiny", "--vocab", "1000", "--json", "--all").out)
     for found in (folded, every):
@@ -39,7 +44,7 @@ def test_json_adds_up(regard) -> None:  # type: ignore[no-untyped-def]
     assert "encoder.3.ffn.up.weight" in [matrix["name"] for matrix in every["matrices"]]
 
 
-def test_a_recipe_has_the_vocabulary_of_its_tokenizer(regard, tmp_path: Path, vocabulary: Vocabulary) -> None:  # type: ignore[no-untyped-def]
+def test_a_recipe_has_the_vocabulary_of_its_tokenizer(regard: Any, tmp_path: Path, vocabulary: Vocabulary) -> None:
     recipe = tmp_path / "r.toml"
 
     def total_and_text(*more: str) -> str:
@@ -59,8 +64,8 @@ def test_a_recipe_has_the_vocabulary_of_its_tokenizer(regard, tmp_path: Path, vo
 
 
 def test_a_model_folder(
-    regard, make_model, tmp_path: Path, vocabulary: Vocabulary, other_vocabulary: Vocabulary
-) -> None:  # type: ignore[no-untyped-def]
+    regard: Any, make_model: Any, tmp_path: Path, vocabulary: Vocabulary, other_vocabulary: Vocabulary
+) -> None:
     from regard.folder import read_weights
 
     folder = make_model(tmp_path / "m", tokenizer=Tokenizer(vocabulary, other_vocabulary))
@@ -81,14 +86,40 @@ def test_a_model_folder(
         (["base", "--vocab", "0"], 2, "--vocab"),
     ],
 )
-def test_errors(regard, tmp_path: Path, monkeypatch, arguments: list[str], code: int, words: str) -> None:  # type: ignore[no-untyped-def]
+def test_errors(
+    regard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, words: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     said = regard("params", *arguments)
     assert (said.code, said.out) == (code, "")
     assert words in said.err
 
 
-def test_vocab_of_a_folder_is_refused(regard, make_model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_vocab_of_a_folder_is_refused(regard: Any, make_model: Any, tmp_path: Path) -> None:
     said = regard("params", make_model(tmp_path / "m"), "--vocab", "9")
     assert said.code == 2
     assert "has its vocabulary already" in said.err
+
+
+def test_a_narrow_terminal_says_what_is_shared_below(tmp_path: Path) -> None:
+    reader, terminal = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
+    environment.pop("NO_COLOR", None)
+    command = [sys.executable, "-m", "regard.cli.main", "params", "tiny"]
+    with subprocess.Popen(command, stdout=terminal, env=environment) as process:
+        os.close(terminal)
+        written = b""
+        while chunk := read_terminal(reader):
+            written += chunk
+    os.close(reader)
+    assert process.returncode == 0
+    lines = written.decode().splitlines()
+    assert any("\x1b[1m" in line for line in lines)
+    assert "tgt_embedding.weight is shared with src_embedding and output" in lines
+
+
+def read_terminal(reader: int) -> bytes:
+    try:
+        return os.read(reader, 65536)
+    except OSError:  # how Linux says that the other end was closed
+        return b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def make_run(path: Path, validations: bool = True, scored: bool = True) -> RunFo
     return run
 
 
-def test_the_picture_lies_in_the_run(regard, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_picture_lies_in_the_run(regard: Any, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     picture = run.path / "curves.png"
     assert regard("plot", run.path) == (0, f"the curves are in {picture}\n", "")
@@ -33,7 +34,7 @@ def test_the_picture_lies_in_the_run(regard, tmp_path: Path) -> None:  # type: i
     assert regard("plot", run.path).code == 0  # again, as the training goes on
 
 
-def test_several_runs_are_told_apart(regard, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_several_runs_are_told_apart(regard: Any, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name).path for name in ("plain", "_with $x^$", "中文")]
     out = tmp_path / "new" / "two.svg"
     assert regard("plot", *runs, "-o", out).code == 0
@@ -55,7 +56,7 @@ def test_several_runs_are_told_apart(regard, tmp_path: Path) -> None:  # type: i
     assert "nothing yet" not in picture
 
 
-def test_runs_of_one_name_go_by_their_paths(regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_runs_of_one_name_go_by_their_paths(regard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     make_run(Path("a/run"))
     make_run(Path("b/run"))
@@ -64,7 +65,7 @@ def test_runs_of_one_name_go_by_their_paths(regard, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(("validations", "scored"), [(False, False), (True, False)])
-def test_a_young_run(regard, tmp_path: Path, validations: bool, scored: bool) -> None:  # type: ignore[no-untyped-def]
+def test_a_young_run(regard: Any, tmp_path: Path, validations: bool, scored: bool) -> None:
     run = make_run(tmp_path / "run", validations, scored)
     with run.metrics.open("a") as file:
         file.write('{"kind": "step", "st')  # being written just now
@@ -74,10 +75,10 @@ def test_a_young_run(regard, tmp_path: Path, validations: bool, scored: bool) ->
     assert (">validation</text>" in picture) == validations
 
 
-def test_errors(regard, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_errors(regard: Any, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run").path
     (tmp_path / "empty").mkdir()
-    for arguments, code, words in [
+    cases: list[tuple[list[object], int, str]] = [
         ([], 2, "RUN"),
         ([run, "-o", tmp_path / "c.jpeg"], 2, "must end in .png or .svg"),
         ([run, "-o", tmp_path / "c"], 2, "must end in .png or .svg"),
@@ -85,7 +86,8 @@ def test_errors(regard, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
         ([tmp_path / "empty"], 5, "has no metrics yet"),
         ([tmp_path / "nothing"], 5, "there is no run at"),
         ([run, "-o", run / "metrics.jsonl" / "c.png"], 2, "cannot be written"),
-    ]:
+    ]
+    for arguments, code, words in cases:
         said = regard("plot", *arguments)
         assert (said.code, said.out) == (code, "")
         assert words in said.err

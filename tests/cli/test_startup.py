@@ -68,13 +68,6 @@ def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
             assert option.help, f"{option.name} has no help"
 
 
-@EACH
-def test_help_stays_within_eighty_columns(words: tuple[str, ...]) -> None:
-    ctx = click.Context(ALL[words], info_name=" ".join(("regard", *words)), terminal_width=80)
-    examples = ALL[words].get_help(ctx).splitlines()
-    assert max(map(len, examples)) <= 100
-
-
 def test_an_unknown_command() -> None:
     done = subprocess.run([sys.executable, "-m", "regard.cli.main", "transalte"], capture_output=True, text=True)
     assert done.returncode == 2

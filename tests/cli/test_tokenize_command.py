@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,13 +21,13 @@ def spm(tmp_path: Path, vocabulary: Vocabulary) -> Path:
     return tmp_path / "bare.model"
 
 
-def test_pieces(regard, spm: Path) -> None:  # type: ignore[no-untyped-def]
+def test_pieces(regard: Any, spm: Path) -> None:
     said = regard("tokenize", "the cat sat", "--model", spm)
     assert said.code == 0
     assert said.out.strip().replace(" ", "") == "▁the▁cat▁sat"
 
 
-def test_there_and_back(regard, make_model, tmp_path: Path, vocabulary: Vocabulary) -> None:  # type: ignore[no-untyped-def]
+def test_there_and_back(regard: Any, make_model: Any, tmp_path: Path, vocabulary: Vocabulary) -> None:
     model = make_model(tmp_path / "m")
     text, ids = tmp_path / "text", tmp_path / "ids"
     text.write_text("".join(line + "\n" for line in LINES), "utf-8")
@@ -36,7 +37,7 @@ def test_there_and_back(regard, make_model, tmp_path: Path, vocabulary: Vocabula
     assert regard("tokenize", ids, "--model", model, "--decode") == (0, "".join(line + "\n" for line in LINES), "")
 
 
-def test_standard_input_and_json(regard, spm: Path, vocabulary: Vocabulary) -> None:  # type: ignore[no-untyped-def]
+def test_standard_input_and_json(regard: Any, spm: Path, vocabulary: Vocabulary) -> None:
     said = regard("tokenize", "-", "--model", spm, "--json", stdin="\n".join(LINES).encode())
     rows = [json.loads(line) for line in said.out.splitlines()]
     assert [row["text"] for row in rows] == LINES
@@ -46,8 +47,8 @@ def test_standard_input_and_json(regard, spm: Path, vocabulary: Vocabulary) -> N
     assert json.loads(back.out) == rows[0]
 
 
-def test_the_side_and_the_case_are_the_models(  # type: ignore[no-untyped-def]
-    regard, make_model, tmp_path: Path, vocabulary: Vocabulary, other_vocabulary: Vocabulary
+def test_the_side_and_the_case_are_the_models(
+    regard: Any, make_model: Any, tmp_path: Path, vocabulary: Vocabulary, other_vocabulary: Vocabulary
 ) -> None:
     model = make_model(tmp_path / "m", tokenizer=Tokenizer(vocabulary, other_vocabulary, lowercase=True))
 
@@ -60,7 +61,7 @@ def test_the_side_and_the_case_are_the_models(  # type: ignore[no-untyped-def]
     assert back.out == "the cat\n"
 
 
-def test_the_model_may_come_from_the_environment(regard, spm: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_the_model_may_come_from_the_environment(regard: Any, spm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGARD_MODEL", str(spm))
     assert regard("tokenize", "cat").code == 0
 
@@ -73,28 +74,29 @@ def test_the_model_may_come_from_the_environment(regard, spm: Path, monkeypatch:
         ("5 99999", "line 1: id 99999 is not in this vocabulary"),
     ],
 )
-def test_wrong_ids(regard, spm: Path, text: str, words: str) -> None:  # type: ignore[no-untyped-def]
+def test_wrong_ids(regard: Any, spm: Path, text: str, words: str) -> None:
     said = regard("tokenize", text, "--decode", "--model", spm)
     assert (said.code, said.out) == (3, "")
     assert words in said.err
 
 
-def test_errors(regard, spm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_errors(regard: Any, spm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REGARD_MODEL", raising=False)
     (tmp_path / "not.model").write_bytes(b"hello")
-    for arguments, code, words in [
+    cases: list[tuple[list[object], int, str]] = [
         (["x"], 2, "which tokenizer?"),
         (["x", "--model", spm, "--ids", "--decode"], 2, "--ids and --decode"),
         (["x", "--model", tmp_path / "not.model"], 2, f"{tmp_path / 'not.model'}: this is not a SentencePiece model"),
         (["x", "--model", tmp_path / "nothing"], 4, "there is no model folder"),
         (["x", "--model", tmp_path], 4, "not a model folder"),
-    ]:
+    ]
+    for arguments, code, words in cases:
         said = regard("tokenize", *arguments)
         assert (said.code, said.out) == (code, "")
         assert words in said.err
 
 
-def test_it_does_without_torch(make_model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_it_does_without_torch(make_model: Any, tmp_path: Path) -> None:
     model = make_model(tmp_path / "m")
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "regard.cli.main", "tokenize", "cat", "--model", model],

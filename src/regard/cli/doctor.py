@@ -49,6 +49,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "cores": usable_cores(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "memory_bytes": memory_bytes(),
         "disk_free_bytes": shutil.disk_usage(Path.cwd()).free,
         "cpp_compiler": next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))), None),
@@ -105,7 +106,10 @@ def reason(device: str, units: str, precision: str) -> str:
 
 
 def gigaflops(dtype: torch.dtype, device: torch.device) -> float:
-    """The rate of square matrix products over about half a second, a first one left out."""
+    """The rate of the fastest of the square matrix products that half a second has room for, a first one left out.
+
+    The fastest, since other programs only ever make it slower.
+    """
     import torch
 
     a, b = (torch.randn(PROBE_SIZE, PROBE_SIZE, device=device).to(dtype) for _ in range(2))
@@ -118,11 +122,11 @@ def gigaflops(dtype: torch.dtype, device: torch.device) -> float:
         return time.perf_counter()
 
     started = now = multiply()
-    products = 0
+    least = float("inf")
     while now - started < PROBE_SECONDS:
-        now = multiply()
-        products += 1
-    return 2 * PROBE_SIZE**3 * products / (now - started) / 1e9
+        before, now = now, multiply()
+        least = min(least, now - before)
+    return 2 * PROBE_SIZE**3 / least / 1e9
 
 
 def expectation(device: str, speed: float, precision: str) -> str:
@@ -163,12 +167,12 @@ def extras() -> dict[str, str | None]:
 
 
 def readable(found: dict[str, Any]) -> str:
-    memory = found["memory_bytes"]
+    memory, load = found["memory_bytes"], found["load"]
     speeds = ", ".join(f"{name} {speed:,.0f} GFLOP/s" for name, speed in found["gflops"].items())
     lines = {
         "Regard": found["regard"],
         "Python": f"{found['python']}, {found['system']}",
-        "cores": f"{found['cores']}",
+        "cores": f"{found['cores']}" + ("" if load is None else f", of which {load} were busy in the last minute"),
         "memory": "unknown" if memory is None else gigabytes(memory),
         "free disk here": gigabytes(found["disk_free_bytes"]),
         "torch": f"{found['torch']}, {found['threads']} threads",

@@ -14,6 +14,7 @@ import click
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from regard.config import ModelConfig, RunConfig
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 
 PAPER_VOCABULARY = 37_000  # section 5.1
 BAR = 30  # characters for the whole model
-PLAIN_WIDTH = 200  # wider than any row: only a terminal wraps
+WIDE = 116  # columns: enough for the notes beside the matrices
+PLAIN_WIDTH = 200  # wider than any row: only a terminal has an edge
 
 
 @click.command("params")
 @click.argument("what", type=click.Path())  # a path as far as completion is concerned
-@click.option("--vocab", type=click.IntRange(min=1), help="Size of the vocabulary of a preset or recipe. [37,000]")
+@click.option("--vocab", type=click.IntRange(min=1), help="Size of the vocabulary [37,000; a recipe's own].")
 @click.option("--all", "every", is_flag=True, help="Every layer on its own; otherwise identical ones are one row.")
 @click.option("--json", "as_json", is_flag=True, help="The ledger as one JSON object.")
 def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
@@ -50,9 +52,12 @@ def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(describe(what, model, book, rows), ensure_ascii=False, indent=2))
     else:
+        console = open_console()
         click.echo(f"{what}: {book.total:,} parameters, with a vocabulary of {vocabulary}\n")
-        click.echo(drawn(matrices(rows)))
-        click.echo(drawn(shares(book)))
+        click.echo(drawn(console, matrices(rows, with_notes=console.width >= WIDE)))
+        if console.width < WIDE:
+            click.echo("".join(f"{row.name} is {row.note}\n" for row in rows if row.note.startswith("shared")))
+        click.echo(drawn(console, shares(book)), nl=False)
 
 
 def find_model(what: str, vocab: int | None) -> tuple[ModelConfig, str]:
@@ -117,16 +122,18 @@ def describe(what: str, model: ModelConfig, book: Ledger, rows: Sequence[Row]) -
     }
 
 
-def matrices(rows: Sequence[Row]) -> Table:
+def matrices(rows: Sequence[Row], with_notes: bool) -> Table:
     table = bare_table()
     table.add_column("matrix", no_wrap=True)
     table.add_column("shape", justify="right", no_wrap=True)
     table.add_column("layers", justify="right", no_wrap=True)
     table.add_column("parameters", justify="right", no_wrap=True, style="bold")
-    table.add_column("", style="dim")
+    if with_notes:
+        table.add_column("", style="dim", no_wrap=True)
     for row in rows:
         shape = " × ".join(f"{size:,}" for size in row.shape)
-        table.add_row(row.name, shape, f"× {row.times}" if row.times > 1 else "", f"{row.count:,}", row.note)
+        cells = [row.name, shape, f"× {row.times}" if row.times > 1 else "", f"{row.count:,}"]
+        table.add_row(*cells, *([row.note] if with_notes else []))
     return table
 
 
@@ -157,11 +164,14 @@ def bare_table() -> Table:
     return Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
 
 
-def drawn(table: Table) -> str:
-    """The table as text: coloured and as wide as the terminal, or plain and as wide as it needs."""
+def open_console() -> Console:
+    """Coloured and as wide as the terminal; or plain, and as wide as may be."""
     from rich.console import Console
 
-    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, color_system=None)
+    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, color_system=None)
+
+
+def drawn(console: Console, table: Table) -> str:
     with console.capture() as captured:
         console.print(table)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+    return "".join(line.rstrip() + "\n" for line in captured.get().splitlines())

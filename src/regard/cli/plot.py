@@ -131,7 +131,7 @@ def draw(metrics: dict[str, list[dict[str, Any]]], kind: str) -> bytes:
 
     chinese = [font for font in CHINESE_FONTS if font in font_manager.get_font_names()]
     # In an SVG, text stays text: to be found, copied, and drawn with the fonts of whoever looks at it.
-    style = {"font.family": ["DejaVu Sans", *chinese[:1]], "font.size": 10, "svg.fonttype": "none"}
+    style: dict[Any, Any] = {"font.family": ["DejaVu Sans", *chinese[:1]], "font.size": 10, "svg.fonttype": "none"}
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a run's name with signs that no font has
         figure = Figure(figsize=(11, 7), dpi=PIXELS_PER_INCH, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.08))

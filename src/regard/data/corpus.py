@@ -43,10 +43,12 @@ def read_pairs(corpus: CorpusConfig) -> Iterator[Pair]:
 
 
 def corpus_name(corpus: CorpusConfig) -> str:
-    """What to call a corpus when speaking of it."""
+    """What to call a corpus when speaking of it: its files, with the folder that they are in."""
     if corpus.toy:
         return f"toy {corpus.toy}"
-    return f"{corpus.src} + {corpus.tgt}" if corpus.src else corpus.file
+    path = Path(corpus.src or corpus.file)
+    name = f"{path.parent.name}/{path.name}"
+    return f"{name} + {Path(corpus.tgt).name}" if corpus.tgt else name
 
 
 def corpus_files(corpus: CorpusConfig) -> list[Path]:

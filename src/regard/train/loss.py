@@ -62,15 +62,15 @@ class _VocabularyLoss(torch.autograd.Function):
             even = (hidden_CD.to(exact) @ mean_row_D.to(exact)).sum() - log_sum_C1.sum()
             nll -= logp_right_C1.sum()
             objective -= (1 - smoothing) * logp_right_C1.sum() + smoothing * even
-            grad_CV, pull = draw_together(logp_CV, r_drop / 2) if r_drop else (logp_CV.exp_(), None)
-            if pull is not None:
+            right_C1 = torch.full_like(logp_right_C1, 1 - smoothing)
+            if r_drop:
+                grad_CV, pull = pull_together(logp_CV, targets_C1, right_C1, r_drop / 2, hidden_ND.dtype)
                 objective += pull
-            if grad_hidden_ND is None or grad_weight_VD is None:
-                continue
-            grad_CV.scatter_add_(1, targets_C1, torch.full_like(logp_right_C1, smoothing - 1))
-            grad_low_CV = grad_CV.to(hidden_ND.dtype)
-            grad_hidden_ND[rows] = grad_low_CV @ weight
-            grad_weight_VD += grad_low_CV.T @ hidden_CD
+            else:
+                grad_CV = logp_CV.exp_().scatter_add_(1, targets_C1, -right_C1).to(hidden_ND.dtype)
+            if grad_hidden_ND is not None and grad_weight_VD is not None:
+                grad_hidden_ND[rows] = grad_CV @ weight
+                grad_weight_VD += grad_CV.T @ hidden_CD
         if smoothing and grad_hidden_ND is not None and grad_weight_VD is not None:
             grad_hidden_ND -= (smoothing * mean_row_D).to(grad_hidden_ND.dtype)
             grad_weight_VD -= smoothing / len(weight_VD) * hidden_ND.sum(dim=0, dtype=exact)
@@ -94,21 +94,26 @@ def slices(count: int, paired: bool, device: torch.device) -> list[Any]:
     return [torch.cat([rows, rows + half]) for rows in first]
 
 
-def draw_together(logp_CV: Tensor, strength: float) -> tuple[Tensor, Tensor]:
-    """softmax plus d/dlogits of strength · (KL(p‖q) + KL(q‖p)), and that divergence, summed.
+def pull_together(
+    logp_CV: Tensor, targets_C1: Tensor, right_C1: Tensor, strength: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The gradient by the logits of cross-entropy plus strength · (KL(p‖q) + KL(q‖p)), and that divergence, summed.
 
-    p is the first half of the rows and q the second. With p = softmax(a) the gradient by a is
-    p · (log p − log q − KL(p‖q)) + p − q, and likewise for q.
+    p is the first half of the rows and q the second. With p = softmax(a) the divergence's gradient by a is
+    p · (log p − log q − KL(p‖q)) + p − q, and likewise for q. Written in place: these are the largest tensors here.
     """
-    logp, logq = logp_CV.chunk(2)
-    gap = logp - logq
-    grad_CV = logp_CV.exp_()
-    p, q = grad_CV.chunk(2)
+    half = len(logp_CV) // 2
+    gap = logp_CV[:half] - logp_CV[half:]
+    both = logp_CV.exp_()
+    p, q = both[:half], both[half:]
     kl_pq, kl_qp = row_products(p, gap), -row_products(q, gap)
     gap *= strength
-    drawn_p = p * (gap + (1 + strength - strength * kl_pq)) - strength * q
-    drawn_q = q * ((1 + strength - strength * kl_qp) - gap) - strength * p
-    return torch.cat([drawn_p, drawn_q]), strength * (kl_pq.sum() + kl_qp.sum())
+    grad_CV = torch.empty_like(both, dtype=dtype)
+    by_p = (gap + (1 + strength - strength * kl_pq)).mul_(p).scatter_add_(1, targets_C1[:half], -right_C1[:half])
+    grad_CV[:half] = by_p.sub_(q, alpha=strength)
+    by_q = gap.neg_().add_(1 + strength - strength * kl_qp).mul_(q)
+    grad_CV[half:] = by_q.scatter_add_(1, targets_C1[half:], -right_C1[half:]).sub_(p, alpha=strength)
+    return grad_CV, strength * (kl_pq.sum() + kl_qp.sum())
 
 
 def row_products(a_CV: Tensor, b_CV: Tensor) -> Tensor:
