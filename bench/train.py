@@ -54,7 +54,9 @@ def tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def regard_step(size: str, dtype: torch.dtype) -> Step:
-    config = ModelConfig(**{**PRESETS[size], "dropout": DROPOUT, "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY})
+    config = ModelConfig(
+        **{**PRESETS[size], "dropout": DROPOUT, "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY}
+    )
     model = Transformer(config)
     model.compute_dtype = dtype
     optimizer = build_optimizer("adam", model.parameters(), (0.9, 0.98), 1e-9, 0.0)
@@ -83,7 +85,13 @@ class TorchTransformer(nn.Module):
         self.register_buffer("positions", sinusoids(256, self.d_model).float())
         self.dropout = nn.Dropout(DROPOUT)
         self.body = nn.Transformer(
-            self.d_model, p["n_heads"], p["n_encoder_layers"], p["n_decoder_layers"], p["d_ff"], DROPOUT, batch_first=True
+            self.d_model,
+            p["n_heads"],
+            p["n_encoder_layers"],
+            p["n_decoder_layers"],
+            p["d_ff"],
+            DROPOUT,
+            batch_first=True,
         )
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -93,7 +101,11 @@ class TorchTransformer(nn.Module):
         causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
         padding = src == PAD
         hidden = self.body(
-            self.embed(src), self.embed(tgt), tgt_mask=causal, src_key_padding_mask=padding, memory_key_padding_mask=padding
+            self.embed(src),
+            self.embed(tgt),
+            tgt_mask=causal,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
         )
         return F.linear(hidden, self.embedding.weight)
 
@@ -106,7 +118,9 @@ def torch_step(size: str, dtype: torch.dtype) -> Step:
         src, tgt_in, tgt_out = tensors(batch)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
             logits = model(src, tgt_in)
-        loss = F.cross_entropy(logits.float().flatten(0, 1), tgt_out.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING)
+        loss = F.cross_entropy(
+            logits.float().flatten(0, 1), tgt_out.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
+        )
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -153,7 +167,12 @@ def main() -> None:
         ratio = speed / medians["nn.Transformer float32"]
         print(f"{name:<24} {speed:>8,.0f} target tokens/s   {ratio:4.2f} x nn.Transformer float32")
     if args.json:
-        machine = {"cpu": platform.processor(), "units": units, "threads": torch.get_num_threads(), "torch": torch.__version__}
+        machine = {
+            "cpu": platform.processor(),
+            "units": units,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
         args.json.write_text(json.dumps({"size": args.size, "machine": machine, "speeds": speeds}, indent=2) + "\n")
 
 

@@ -1,8 +1,8 @@
 """The façade: a model folder in; translations, scores and traces out.
 
-    from regard import Translator
-    translate = Translator("runs/multi30k-en-de/model")
-    translate("Two dogs are running.")
+from regard import Translator
+translate = Translator("runs/multi30k-en-de/model")
+translate("Two dogs are running.")
 """
 
 from __future__ import annotations

@@ -57,7 +57,9 @@ class PlainDisplay:
     def validation(self, r: ValidationReport) -> None:
         scores = "" if r.bleu is None else f"  BLEU {r.bleu:.2f}  chrF {r.chrf:.2f}"
         best = "  (best so far)" if r.best else ""
-        self.message(f"valid, step {r.step:,}  loss {r.nll:.4f}  ppl {r.perplexity:.2f}{scores}  {r.seconds:.1f} s{best}")
+        self.message(
+            f"valid, step {r.step:,}  loss {r.nll:.4f}  ppl {r.perplexity:.2f}{scores}  {r.seconds:.1f} s{best}"
+        )
         for sample in r.samples:
             self.message(f"    {sample.source}\n  → {sample.output}\n  = {sample.reference}")
 

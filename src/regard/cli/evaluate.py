@@ -113,5 +113,7 @@ def readable(result: dict[str, Any]) -> str:
         lines.append(f"against {result['against']['model']}, paired bootstrap:")
         for row in result["against"]["bootstrap"]:
             verdict = "a real difference" if row["p_value"] < 0.05 else "no clear difference"
-            lines.append(f"  {row['name']:<11}{row['first']:6.2f} : {row['second']:6.2f}   p = {row['p_value']:.3f}, {verdict}")
+            lines.append(
+                f"  {row['name']:<11}{row['first']:6.2f} : {row['second']:6.2f}   p = {row['p_value']:.3f}, {verdict}"
+            )
     return "\n".join(lines)

@@ -44,7 +44,7 @@ def regard() -> None:
     \b
     Examples:
       regard train recipes/reverse.toml                  learn a toy task in a minute
-      regard translate "two dogs" --model runs/reverse/model
+      regard translate "red green blue" --model runs/reverse/model
       regard COMMAND --help                              what a command does, with examples
     """
 

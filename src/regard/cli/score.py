@@ -36,7 +36,9 @@ def command(
     for original, one in zip(sources, scored, strict=True):
         if as_json:
             row = {"source": original, "translation": one.text, "log_prob": one.log_prob, "score": one.score}
-            rows.append(json.dumps({**row, "tokens": one.tokens, "token_log_probs": one.token_log_probs}, ensure_ascii=False))
+            rows.append(
+                json.dumps({**row, "tokens": one.tokens, "token_log_probs": one.token_log_probs}, ensure_ascii=False)
+            )
         else:
             rows.append(f"{one.log_prob:.4f}\t{one.text}")
             if tokens:

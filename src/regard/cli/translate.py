@@ -87,7 +87,13 @@ def describe(translator: Translator, translation: Translation, align: bool) -> d
         "translation": translation.text,
         "score": translation.score,
         "alternatives": [
-            {"text": a.text, "score": a.score, "log_prob": a.log_prob, "tokens": a.tokens, "token_log_probs": a.token_log_probs}
+            {
+                "text": a.text,
+                "score": a.score,
+                "log_prob": a.log_prob,
+                "tokens": a.tokens,
+                "token_log_probs": a.token_log_probs,
+            }
             for a in translation.alternatives
         ],
     }

@@ -34,6 +34,8 @@ def write_average(folders: Sequence[Path], path: Path, replace: bool = False) ->
     card = (folders[-1] / CARD).read_text("utf-8")
     names = ", ".join(folder.name for folder in folders)
     if len(folders) > 1:
-        card += f"\nThe weights are the mean of {len(folders)} checkpoints: {names}. The scores above are the last one's.\n"
+        card += (
+            f"\nThe weights are the mean of {len(folders)} checkpoints: {names}. The scores above are the last one's.\n"
+        )
     with atomic_folder(path, replace) as folder:
         write_model(folder, descriptions[-1], average_weights(folders), card)

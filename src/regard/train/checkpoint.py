@@ -83,4 +83,6 @@ def load_checkpoint(path: Path) -> Checkpoint:
             optimizer=tensors,
         )
     except (OSError, ValueError, KeyError, TypeError, SafetensorError, ModelFolderError) as error:
-        raise RunError(f"the checkpoint {path} cannot be read: {error}. Delete it to resume from the one before.") from None
+        raise RunError(
+            f"the checkpoint {path} cannot be read: {error}. Delete it to resume from the one before."
+        ) from None

@@ -32,7 +32,7 @@ from regard.train.ema import MovingAverage
 from regard.train.loss import VocabularyLoss, vocabulary_loss
 from regard.train.memory import keep_freed_memory
 from regard.train.optimizer import build_optimizer, learning_rate, optimizer_tensors, restore_optimizer
-from regard.train.reports import Listener, StepReport, ValidationReport
+from regard.train.reports import Listener, StepReport
 from regard.train.run import RunFolder
 from regard.train.validation import validate
 

@@ -1,9 +1,9 @@
 """A run is a folder.
 
-    config.json          the resolved settings, with a format version
-    metrics.jsonl        a line per report: training steps, validations
-    checkpoints/step-N/  whole states of the training, each a model folder with `training/` beside
-    model/               the model that came out
+config.json          the resolved settings, with a format version
+metrics.jsonl        a line per report: training steps, validations
+checkpoints/step-N/  whole states of the training, each a model folder with `training/` beside
+model/               the model that came out
 """
 
 from __future__ import annotations
