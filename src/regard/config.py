@@ -33,6 +33,11 @@ Metric = Literal["loss", "bleu", "chrf"]
 SearchMethod = Literal["beam", "sample"]
 ToyTask = Literal["", "copy", "reverse"]
 
+ONE_VOCABULARY = (
+    "model.sharing = 'all' needs one vocabulary for both languages: set data.tokenizer.joint = true, "
+    "or model.sharing = 'output'"
+)
+
 
 def setting(default: Any, low: float | None = None, high: float | None = None, below: float | None = None) -> Any:
     """A dataclass field with the range of values it may take."""
@@ -122,10 +127,7 @@ class ModelConfig:
                 f"it is {self.d_model // self.n_heads}"
             )
         if self.sharing == "all" and self.src_vocab_size != self.tgt_vocab_size:
-            raise ConfigError(
-                "model.sharing = 'all' needs one vocabulary for both languages: set data.tokenizer.joint = true, "
-                "or model.sharing = 'output'"
-            )
+            raise ConfigError(ONE_VOCABULARY)
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ class TrainConfig:
     clip_norm: float = setting(0.0, low=0.0)  # 0: off
     label_smoothing: float = setting(0.1, low=0.0, below=1.0)
     r_drop: float = setting(0.0, low=0.0)  # weight of the divergence between two dropouts of a batch; 0: off
+    r_drop_after: int = setting(0, low=0)  # steps before R-Drop begins: it doubles a step, and early ones gain little
     ema: float = setting(0.0, low=0.0, below=1.0)  # decay of the averaged weights; 0: off
     precision: Precision = "auto"
     threads: int = setting(0, low=0)  # 0: every core
@@ -159,6 +162,13 @@ class TrainConfig:
     patience: int = setting(0, low=0)  # validations without a better value before stopping; 0: never
     valid_translate: int = setting(200, low=0)  # validation sentences translated for BLEU and chrF
     samples: int = setting(3, low=0)  # of them shown
+
+    def __post_init__(self) -> None:
+        if self.average > self.keep:
+            raise ConfigError(
+                f"train.average = {self.average} but only train.keep = {self.keep} checkpoints are kept: "
+                f"raise train.keep, or lower train.average"
+            )
 
 
 @dataclass(frozen=True)
@@ -182,6 +192,12 @@ class RunConfig:
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
+
+    def __post_init__(self) -> None:
+        tokenizer = self.data.tokenizer
+        joint = len(tokenizer.files) == 1 if tokenizer.files else tokenizer.joint
+        if self.model.sharing == "all" and not joint:
+            raise ConfigError(ONE_VOCABULARY)
 
 
 PRESETS: dict[str, dict[str, Any]] = {

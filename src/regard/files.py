@@ -1,6 +1,8 @@
 """Writing so that a reader, or a crash, never sees half of it.
 
-A file or folder is written under a temporary name beside its place, synced to the disk, then renamed.
+A file or folder is written under a temporary name beside its place, synced to the disk, then renamed. A folder
+cannot be renamed over another, so the one that it replaces is first moved aside, and comes back if that is as far
+as it got.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TEMPORARY = ".tmp-"
+REPLACED = ".replaced-"
 
 
 @contextmanager
@@ -27,16 +30,34 @@ def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
             sync(file)
         sync(temporary)
         if replace and path.exists():
-            old = path.parent / f"{TEMPORARY}old-{path.name}-{os.getpid()}"
-            path.rename(old)
-            temporary.rename(path)
-            shutil.rmtree(old)
+            swap(path, temporary)
         else:
             temporary.rename(path)
         sync(path.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def swap(path: Path, new: Path) -> None:
+    """`new` takes the place of the folder `path`."""
+    old = path.parent / f"{REPLACED}{path.name}"
+    shutil.rmtree(old, ignore_errors=True)
+    try:
+        path.rename(old)
+        new.rename(path)
+    except BaseException:
+        if not path.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Delete a folder; nobody finds half of it under its name."""
+    doomed = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}"
+    path.rename(doomed)
+    shutil.rmtree(doomed)
 
 
 def atomic_write(path: Path, content: bytes) -> None:
@@ -63,7 +84,13 @@ def sync(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what a killed process had begun to write in `folder`."""
+    """Delete what a killed process had begun to write in `folder`, and put back what it had moved aside."""
+    for old in folder.glob(f"{REPLACED}*"):
+        place = folder / old.name.removeprefix(REPLACED)
+        if place.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(place)
     for leftover in folder.glob(f"{TEMPORARY}*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)

@@ -42,6 +42,7 @@ class ModelDescription:
 
 def write_model(folder: Path, description: ModelDescription, weights: Mapping[str, np.ndarray], card: str) -> None:
     """Fill an existing empty folder. Callers give one from `files.atomic_folder`."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     content = {
@@ -56,7 +57,10 @@ def write_model(folder: Path, description: ModelDescription, weights: Mapping[st
     for name, proto in description.tokenizer.items():
         (folder / name).write_bytes(proto)
     (folder / CARD).write_text(card, "utf-8")
-    save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, folder / WEIGHTS)
+    try:
+        save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, folder / WEIGHTS)
+    except SafetensorError as error:  # a full disk reaches us as one of these
+        raise OSError(f"{WEIGHTS}: {error}") from None
     names = [CONFIG, *description.tokenizer, CARD, WEIGHTS]
     sums = [f"{digest(folder / name)}  {name}\n" for name in sorted(names)]
     (folder / SUMS).write_text("".join(sums), "utf-8")
@@ -66,24 +70,29 @@ def read_description(folder: Path) -> ModelDescription:
     """The folder's settings and tokenizer, after every file has been checked against SHA256SUMS."""
     check_sums(folder)
     try:
-        content = json.loads((folder / CONFIG).read_text("utf-8"))
+        content = load_json(folder / CONFIG)
     except ValueError as error:
         raise ModelFolderError(f"{folder / CONFIG} is not JSON: {error}") from None
-    version = content.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if not isinstance(version, int):
+        raise ModelFolderError(f"{folder / CONFIG} is not that of a model: it has no format_version")
+    if version > FORMAT_VERSION:
         raise ModelFolderError(
             f"{folder} is of format {version}; this version of Regard reads up to {FORMAT_VERSION}. Update Regard."
         )
     try:
         model = settings.build(settings.ModelConfig, content["model"], "model")
         decode = settings.build(settings.DecodeConfig, content["decode"], "decode")
-        names = next(names for names in TOKENIZER_FILES if (folder / names[0]).exists())
+        joint, pair = TOKENIZER_FILES
+        names = joint if (folder / joint[0]).exists() else pair
         tokenizer = {name: (folder / name).read_bytes() for name in names}
         return ModelDescription(
             model, decode, content["src_lang"], content["tgt_lang"], content["lowercase"], tokenizer
         )
-    except (ConfigError, KeyError, StopIteration, OSError) as error:
-        raise ModelFolderError(f"{folder} is not a whole model folder: {error!r}") from None
+    except KeyError as error:
+        raise ModelFolderError(f"{folder / CONFIG} is not that of a model: it has no {error.args[0]}") from None
+    except (ConfigError, OSError) as error:
+        raise ModelFolderError(f"{folder} is not a whole model folder: {error}") from None
 
 
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
@@ -105,7 +114,15 @@ def check_sums(folder: Path) -> None:
         if (folder / "checkpoints").is_dir():
             hint = f"; it is a run: its model is {folder / 'model'} once training has ended, or one of its checkpoints"
         raise ModelFolderError(f"{folder} is not a model folder: it has no {SUMS}{hint}")
-    listed = [line.split("  ", 1) for line in (folder / SUMS).read_text("utf-8").splitlines() if line]
+    try:
+        compare_sums(folder)
+    except OSError as error:
+        raise ModelFolderError(f"{folder} cannot be read: {error}") from None
+
+
+def compare_sums(folder: Path) -> None:
+    text = (folder / SUMS).read_text("utf-8", errors="replace")
+    listed = [line.split("  ", 1) for line in text.splitlines() if line]
     if not all(len(entry) == 2 for entry in listed) or {CONFIG, WEIGHTS} - {entry[-1] for entry in listed}:
         raise ModelFolderError(f"{folder / SUMS} is damaged; copy the folder again")
     for expected, name in listed:

@@ -118,11 +118,12 @@ class Trainer:
     def step(self, batches: list[Batch]) -> StepResult:
         """One update of the weights from the mean loss over the real target tokens of `batches`."""
         train = self.run.train
-        passes = 2 if train.r_drop else 1
+        r_drop = train.r_drop if self.progress.step >= train.r_drop_after else 0.0
+        passes = 2 if r_drop else 1
         tokens = sum(batch.n_tokens for batch in batches)
         objective, nll = 0.0, 0.0
         for batch in batches:
-            loss = self.batch_loss(batch, passes)
+            loss = self.batch_loss(batch, r_drop, passes)
             (loss.objective / (tokens * passes)).backward()  # type: ignore[no-untyped-call]
             objective += loss.objective.item() / (tokens * passes)
             nll += loss.nll.item() / (tokens * passes)
@@ -141,16 +142,15 @@ class Trainer:
             self.average.update(self.model, self.progress.step)
         return StepResult(objective, nll, tokens, lr, grad_norm)
 
-    def batch_loss(self, batch: Batch, passes: int) -> VocabularyLoss:
+    def batch_loss(self, batch: Batch, r_drop: float, passes: int) -> VocabularyLoss:
         """Summed objective and −log p of a batch; twice through the dropout for R-Drop."""
         src, tgt_in, tgt_out = (
             torch.from_numpy(ids).to(self.device).repeat(passes, 1) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
         )
         hidden_BLD = self.model.hidden(src, tgt_in)
         real = tgt_out != PAD
-        train = self.run.train
-        weight = self.model.output.weight
-        return vocabulary_loss(hidden_BLD[real], weight, tgt_out[real], train.label_smoothing, train.r_drop)
+        smoothing = self.run.train.label_smoothing
+        return vocabulary_loss(hidden_BLD[real], self.model.output.weight, tgt_out[real], smoothing, r_drop)
 
     def is_due(self, every: int, ended_epoch: bool) -> bool:
         return self.progress.step % every == 0 if every else ended_epoch
