@@ -8,7 +8,6 @@ called; torch and the rest of the package are imported inside the commands.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 
 import click
@@ -18,8 +17,9 @@ from regard.errors import RegardError
 
 # In the order a newcomer meets them.
 COMMANDS = (
-    "translate", "train", "evaluate", "score", "tokenize", "average", "plot", "params", "config", "doctor", "completion",
-)  # fmt: skip
+    *("translate", "train", "evaluate", "score", "tokenize", "average", "plot", "params", "config", "doctor"),
+    *("export", "completion"),
+)
 
 
 class Commands(click.Group):
@@ -52,9 +52,9 @@ def regard() -> None:
 def main() -> None:
     """Run the command; say errors in a sentence, on standard error, with an exit code that means something."""
     try:
-        regard(prog_name="regard", standalone_mode=False)
-    except click.exceptions.Exit as end:
-        sys.exit(end.exit_code)
+        # What comes back is the code of a command that left by Exit, else None. A reader who has seen enough
+        # (head, less) closes the pipe: click ends that quietly by itself.
+        sys.exit(regard(prog_name="regard", standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -64,10 +64,9 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough. Python would complain again while closing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    except OSError as error:  # a full disk, a file without permission
+        click.echo(f"regard: {error}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,40 @@
+"""`regard export`: a model for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from regard.errors import ConfigError
+
+
+@click.group("export")
+def command() -> None:
+    """Write a model in another program's format.
+
+    \b
+    Example:
+      regard export ct2 runs/mine/model -o mine-ct2 --quantization int8
+    """
+
+
+@command.command("ct2")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="The new folder.")
+@click.option("--quantization", help="Such as int8, int8_float32 or int16; without it, float32.")
+def ct2(folder: Path, output: Path, quantization: str | None) -> None:
+    """CTranslate2: FOLDER is a model folder; the tokenizer files are copied beside.
+
+    \b
+    Example:
+      regard export ct2 runs/mine/model -o mine-ct2 --quantization int8
+    """
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError:
+        raise ConfigError("this needs the ctranslate2 package: pip install 'regard[ct2]'") from None
+    from regard.interop.ctranslate2 import export_ctranslate2
+
+    export_ctranslate2(folder, output, quantization)
+    click.echo(f"wrote {output}")

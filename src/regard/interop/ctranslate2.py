@@ -1,0 +1,144 @@
+"""A model folder as a CTranslate2 model: the same weights, run by OpenNMT's inference engine.
+
+CTranslate2 has no counterpart for rotary, ALiBi or T5's relative positions in an encoder–decoder, so such models are
+refused. Its beam search divides by length^α where ours, the paper's, divides by ((5 + length) / 6)^α: greedy output is
+the same, beams may differ.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.config import ModelConfig
+from regard.errors import ConfigError, ModelFolderError
+from regard.files import atomic_folder
+from regard.folder import ModelDescription, read_description, read_weights
+from regard.text.tokenizer import BOS, EOS, UNK, Tokenizer, Vocabulary
+
+LONGEST = 2048  # places in the table of positions that CTranslate2 gets
+POSITIONS = ("sinusoidal", "learned", "none")
+Weights = dict[str, np.ndarray]
+
+
+def export_ctranslate2(folder: Path, output: Path, quantization: str | None = None) -> None:
+    """Write `folder` in CTranslate2's format to the new folder `output`; `quantization` such as "int8"."""
+    if output.exists():
+        raise ModelFolderError(f"{output} exists already; name another folder")
+    description = read_description(folder)
+    if description.model.position not in POSITIONS:
+        raise ConfigError(
+            f"{folder} has {description.model.position} positions, which CTranslate2 does not know in a translator; "
+            f"it knows {', '.join(POSITIONS)}"
+        )
+    spec = build_spec(description, read_weights(folder))
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    with atomic_folder(output) as temporary:
+        spec.save(str(temporary))
+        for name, proto in description.tokenizer.items():
+            (temporary / name).write_bytes(proto)
+
+
+def build_spec(description: ModelDescription, weights: Weights) -> Any:
+    """CTranslate2's description of the model, with every weight in its place."""
+    from ctranslate2.specs import TransformerSpec, common_spec
+
+    config = description.model
+    activations = {
+        "relu": common_spec.Activation.RELU,
+        "gelu": common_spec.Activation.GELU,
+        "swiglu": common_spec.Activation.SWISH,
+    }
+    spec = TransformerSpec.from_config(
+        (config.n_encoder_layers, config.n_decoder_layers),
+        config.n_heads,
+        pre_norm=config.norm_order == "pre",
+        activation=activations[config.ffn],
+        ffn_glu=config.ffn == "swiglu",
+        rms_norm=config.norm == "rmsnorm",
+    )
+    spec.config.layer_norm_epsilon = 1e-6 if config.norm == "rmsnorm" else 1e-5
+    fill_ends(spec, config, weights)
+    for i, layer in enumerate(spec.encoder.layer):
+        fill_attention(layer.self_attention, f"encoder.{i}.attention", f"encoder.{i}.around_attention", weights)
+        fill_ffn(layer.ffn, f"encoder.{i}", config, weights)
+    for i, layer in enumerate(spec.decoder.layer):
+        fill_attention(layer.self_attention, f"decoder.{i}.attention", f"decoder.{i}.around_attention", weights)
+        fill_attention(layer.attention, f"decoder.{i}.cross", f"decoder.{i}.around_cross", weights)
+        fill_ffn(layer.ffn, f"decoder.{i}", config, weights)
+    name_tokens(spec, Tokenizer.from_files(description.tokenizer, description.lowercase))
+    return spec
+
+
+def fill_ends(spec: Any, config: ModelConfig, weights: Weights) -> None:
+    """Embeddings, positions, the last norms and the output."""
+    target = weights["tgt_embedding.weight"]
+    source = weights.get("src_embedding.weight", target)
+    spec.encoder.embeddings[0].weight = source
+    spec.decoder.embeddings.weight = target
+    spec.decoder.projection.weight = weights.get("output.weight", target)
+    spec.encoder.position_encodings.encodings = position_table("src_positions", config, weights)
+    spec.decoder.position_encodings.encodings = position_table("tgt_positions", config, weights)
+    if config.norm_order == "pre":
+        fill_norm(spec.encoder.layer_norm, "encoder_norm", weights)
+        fill_norm(spec.decoder.layer_norm, "decoder_norm", weights)
+
+
+def position_table(name: str, config: ModelConfig, weights: Weights) -> np.ndarray:
+    if config.position == "learned":
+        return weights[f"{name}.table_LD"]
+    if config.position == "none":
+        return np.zeros((LONGEST, config.d_model), np.float32)
+    from regard.core.positions import sinusoids
+
+    return sinusoids(LONGEST, config.d_model).float().numpy()
+
+
+def fill_attention(spec: Any, name: str, around: str, weights: Weights) -> None:
+    """Self-attention has W_Q, W_K, W_V in one matrix, as here; cross-attention has W_Q apart."""
+    weight, bias = weights[f"{name}.qkv.weight"], weights[f"{name}.qkv.bias"]
+    d_model = weight.shape[1]
+    cuts = [(0, 3 * d_model)] if len(spec.linear) == 2 else [(0, d_model), (d_model, 3 * d_model)]
+    for linear, (first, last) in zip(spec.linear, cuts, strict=False):
+        linear.weight, linear.bias = weight[first:last], bias[first:last]
+    fill_linear(spec.linear[-1], f"{name}.out", weights)
+    fill_norm(spec.layer_norm, f"{around}.norm", weights)
+
+
+def fill_ffn(spec: Any, layer: str, config: ModelConfig, weights: Weights) -> None:
+    if config.ffn == "swiglu":
+        weight, bias = weights[f"{layer}.ffn.up.weight"], weights[f"{layer}.ffn.up.bias"]
+        for linear, rows in (
+            (spec.linear_0, slice(None, config.d_ff)),
+            (spec.linear_0_noact, slice(config.d_ff, None)),
+        ):
+            linear.weight, linear.bias = weight[rows], bias[rows]
+    else:
+        fill_linear(spec.linear_0, f"{layer}.ffn.up", weights)
+    fill_linear(spec.linear_1, f"{layer}.ffn.down", weights)
+    fill_norm(spec.layer_norm, f"{layer}.around_ffn.norm", weights)
+
+
+def fill_linear(spec: Any, name: str, weights: Weights) -> None:
+    spec.weight, spec.bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+
+def fill_norm(spec: Any, name: str, weights: Weights) -> None:
+    spec.gamma = weights[f"{name}.weight"]
+    if f"{name}.bias" in weights:
+        spec.beta = weights[f"{name}.bias"]
+
+
+def name_tokens(spec: Any, tokenizer: Tokenizer) -> None:
+    def pieces(vocabulary: Vocabulary) -> list[str]:
+        return vocabulary.pieces(range(vocabulary.size))
+
+    source, target = pieces(tokenizer.src), pieces(tokenizer.tgt)
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = target[UNK], target[BOS], target[EOS]
+    spec.config.decoder_start_token = target[BOS]
+    spec.config.add_source_eos = True
