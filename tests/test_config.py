@@ -220,6 +220,8 @@ def test_relative_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: 
         [[data.test]]
         file = "/abs/test.tsv"
         about = "not/a/path"
+        [model]
+        sharing = "output"
     """
     (tmp_path / "recipes").mkdir()
     recipe(tmp_path / "recipes", text)
@@ -255,7 +257,10 @@ runs = st.builds(
         filters=st.builds(FilterConfig, max_ratio=st.floats(1, 1e9)),
     ),
     model=st.builds(
-        ModelConfig, position=st.sampled_from(get_args(Position)), norm_order=st.sampled_from(get_args(NormOrder))
+        ModelConfig,
+        position=st.sampled_from(get_args(Position)),
+        norm_order=st.sampled_from(get_args(NormOrder)),
+        sharing=st.sampled_from(["output", "none"]),  # 'all' does not go with two tokenizer files
     ),
     train=st.builds(TrainConfig, lr=st.floats(0, 1), eps=st.floats(0, 1e-3), seed=st.integers()),
 )

@@ -14,6 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TEMPORARY = ".tmp-"
+
+
+def default_cache() -> Path:
+    """Where Regard keeps what it can make again: $REGARD_CACHE, or ~/.cache/regard."""
+    chosen = os.environ.get("REGARD_CACHE")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "regard"
+
+
 REPLACED = ".replaced-"
 
 

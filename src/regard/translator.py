@@ -32,6 +32,8 @@ from regard.text.tokenizer import Tokenizer
 
 # Longer inputs are cut at sentence ends: models are trained on sentences, and attention is quadratic.
 MAX_PIECES = 160
+# Scoring and tracing do not cut; what is longer than this is no sentence.
+MAX_WHOLE = 2048
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Alternative:
     log_prob: float
     tokens: tuple[str, ...]
     token_log_probs: tuple[float, ...]  # one per token, and one for the end of the sentence
+    parts: tuple[tuple[str, str], ...] = ()  # (source, translation): several where a long text was cut
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class Translator:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = load_model(folder, description.model).to(self.device)
         longest = self.model.longest_target
-        self.max_pieces = MAX_PIECES if longest is None else min(MAX_PIECES, longest - 1)
+        self.max_whole = MAX_WHOLE if longest is None else longest - 1  # one place is for the end of the sentence
+        self.max_pieces = min(MAX_PIECES, self.max_whole)
 
     @overload
     def __call__(self, text: str, **options: Any) -> str: ...
@@ -104,11 +108,12 @@ class Translator:
         how = self.how(options)
         if isinstance(texts, str):
             raise ConfigError("translate() takes a list of texts; for a single text call the translator itself")
+        texts = list(texts)
         parts = [self.parts(text) for text in texts]
         sources = self.tokenizer.encode_src([part for group in parts for part in group])
         prefixes = self.prefixes(prefix, parts)
-        found = iter(search(self.model, sources, how, self.device, n_best, prefixes, done))
-        return [self.join(text, [next(found) for _ in group]) for text, group in zip(texts, parts, strict=True)]
+        found = iter(search(self.model, sources, how, self.device, n_best, prefixes, count_texts(parts, done)))
+        return [self.join(*both, [next(found) for _ in both[1]]) for both in zip(texts, parts, strict=True)]
 
     def how(self, options: dict[str, Any]) -> DecodeConfig:
         """The model's own decoding settings with `options` in their place, checked."""
@@ -128,21 +133,23 @@ class Translator:
         ids = self.tokenizer.encode_tgt([prefix])[0]
         return [ids if first else [] for group in parts for first in [True, *[False] * len(group)][: len(group)]]
 
-    def join(self, text: str, found: list[list[Hypothesis]]) -> Translation:
+    def join(self, text: str, parts: list[str], found: list[list[Hypothesis]]) -> Translation:
         """The hypotheses of a text's parts as translations of the text."""
         if not found:
             return Translation(text, (Alternative("", 0.0, 0.0, (), ()),))
         ranks = range(min(map(len, found)))
-        return Translation(text, tuple(self.alternative([hypotheses[rank] for hypotheses in found]) for rank in ranks))
+        return Translation(text, tuple(self.alternative(parts, [best[rank] for best in found]) for rank in ranks))
 
-    def alternative(self, parts: list[Hypothesis]) -> Alternative:
-        texts = [self.tokenizer.decode_tgt(part.ids) for part in parts]
+    def alternative(self, parts: list[str], found: list[Hypothesis]) -> Alternative:
+        # Normalised: the bytes a model may write can make a line break, or nothing that can be seen.
+        texts = [normalise(self.tokenizer.decode_tgt(one.ids)) for one in found]
         return Alternative(
-            join_sentences(texts, self.tgt_lang) if len(texts) > 1 else texts[0],
-            sum(part.score for part in parts) / len(parts),
-            sum(part.log_prob for part in parts),
-            tuple(piece for part in parts for piece in self.tokenizer.tgt.pieces(part.ids)),
-            tuple(value for part in parts for value in part.token_log_probs),
+            join_sentences(texts, self.tgt_lang),
+            sum(one.score for one in found) / len(found),
+            sum(one.log_prob for one in found),
+            tuple(piece for one in found for piece in self.tokenizer.tgt.pieces(one.ids)),
+            tuple(value for one in found for value in one.token_log_probs),
+            tuple(zip(parts, texts, strict=True)),
         )
 
     def score(self, sources: Sequence[str], translations: Sequence[str]) -> list[Alternative]:
@@ -158,32 +165,56 @@ class Translator:
             chosen = [tgt_ids[i] for i in batch]
             results = score_translations(self.model, src_BM, chosen, length_penalty=self.decode.length_penalty)
             for i, result in zip(batch, results, strict=True):
-                scored[i] = dataclasses.replace(self.alternative([result]), text=translations[i])
+                scored[i] = dataclasses.replace(self.alternative([sources[i]], [result]), text=translations[i])
         return [scored[i] for i in range(len(sources))]
 
     def trace(self, text: str, translation: str | None = None, taps: Sequence[str] = ("*",), **options: Any) -> Trace:
         """Every number on the way from `text` to its translation, or to the one that is given."""
         src_ids = self.tokenizer.encode_src([text])[0]
         self.check_lengths([src_ids], [])
-        if translation is None:
-            tgt_ids = list(search(self.model, [src_ids], self.how(options), self.device)[0][0].ids)
-        else:
+        if translation is not None:
             tgt_ids = self.tokenizer.encode_tgt([translation])[0]
+            self.check_lengths([], [tgt_ids])
+        elif src_ids:
+            found = search(self.model, [src_ids], self.how(options), self.device)[0][0]
+            tgt_ids = list(found.ids[: self.max_whole])
+        else:
+            tgt_ids = []
         pieces = self.tokenizer.src.pieces(src_ids), self.tokenizer.tgt.pieces(tgt_ids)
         return trace_translation(self.model, src_ids, tgt_ids, *pieces, taps)
 
     def align(self, text: str, translation: str | None = None) -> list[tuple[str, str]]:
         """(source word, target word) links read off the cross-attention."""
+        if translation is None:
+            parts = self.translate([text])[0].alternatives[0].parts
+            return [link for part in parts for link in self.align(*part)]
         trace = self.trace(text, translation, ("decoder.*.cross.weights",))
         src_words, tgt_words = words(trace.src_tokens[:-1]), words(trace.tgt_tokens[:-1])
-        return [(src_words[i], tgt_words[j]) for i, j in trace.alignment()]
+        return [(src_words[i], tgt_words[j]) for i, j in trace.alignment() if src_words[i] and tgt_words[j]]
 
     def check_lengths(self, src_ids: Sequence[Sequence[int]], tgt_ids: Sequence[Sequence[int]]) -> None:
         """Scoring and tracing take a sentence whole, so it must be one that the model could have."""
-        limit = 2048 if self.model.longest_target is None else self.model.longest_target - 1
-        longest = max((len(ids) for ids in [*src_ids, *tgt_ids]), default=0)
-        if longest > limit:
-            raise ConfigError(f"a sentence of {longest:,} pieces is too long to look at whole; the limit is {limit:,}")
+        for sentences in (src_ids, tgt_ids):
+            for number, ids in enumerate(sentences, start=1):
+                if len(ids) > self.max_whole:
+                    raise ConfigError(
+                        f"sentence {number} has {len(ids):,} pieces, too many to look at whole; "
+                        f"the limit is {self.max_whole:,}"
+                    )
+
+
+def count_texts(parts: list[list[str]], done: Callable[[int], None]) -> Callable[[Sequence[int]], None]:
+    """Hears which parts are finished, and tells `done` how many texts are."""
+    owner = [text for text, group in enumerate(parts) for _ in group]
+    waiting = [len(group) for group in parts]
+    done(waiting.count(0))
+
+    def hear(finished: Sequence[int]) -> None:
+        for part in finished:
+            waiting[owner[part]] -= 1
+        done(len({owner[part] for part in finished if not waiting[owner[part]]}))
+
+    return hear
 
 
 def load_model(folder: Path, config: settings.ModelConfig) -> Transformer:

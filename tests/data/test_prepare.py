@@ -11,8 +11,9 @@ import pytest
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
 from regard.data import prepare as preparing
 from regard.data.corpus import read_pairs
-from regard.data.prepare import default_cache, prepare
+from regard.data.prepare import prepare
 from regard.errors import ConfigError, DataError
+from regard.files import default_cache
 
 REVERSE = CorpusConfig(toy="reverse", size=300)
 COPY = CorpusConfig(toy="copy", size=100, weight=2.0)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
-from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TextIO
 
-from rich.console import Console, Group
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from regard.train.reports import StepReport, ValidationReport
+from regard.train.reports import Sample, StepReport, ValidationReport
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -25,12 +29,13 @@ def clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def sparkline(values: list[float], width: int = 48) -> str:
-    """The values as a row of bars, the latest on the right."""
-    values = values[-width:]
-    low, high = min(values), max(values)
-    span = (high - low) or 1.0
-    return "".join(BARS[int((value - low) / span * (len(BARS) - 1))] for value in values)
+def sparkline(values: Sequence[float], width: int = 48) -> str:
+    """All the values as a row of at most `width` bars, each the mean of its share; what is no number has no bar."""
+    cuts = [len(values) * i // width for i in range(width + 1)] if len(values) > width else range(len(values) + 1)
+    means = [sum(values[start:stop]) / (stop - start) for start, stop in pairwise(cuts)]
+    finite = [mean for mean in means if math.isfinite(mean)] or [0.0]
+    low, span = min(finite), (max(finite) - min(finite)) or 1.0
+    return "".join(BARS[round((m - low) / span * (len(BARS) - 1))] if math.isfinite(m) else " " for m in means)
 
 
 class PlainDisplay:
@@ -65,13 +70,15 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """One panel that is redrawn: the numbers, the curve of the loss, the last validation with its samples."""
+    """One panel that is redrawn: the numbers, the curve of the loss, the last validation with its samples.
+
+    Messages stay, line by line, above it.
+    """
 
     def __init__(self, title: str, console: Console | None = None) -> None:
         self.title = title
         self.console = console or Console()
-        self.losses: deque[float] = deque(maxlen=1000)
-        self.messages: deque[str] = deque(maxlen=6)
+        self.losses: list[float] = []
         self.last_step: StepReport | None = None
         self.last_validation: ValidationReport | None = None
         self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.draw)
@@ -84,7 +91,7 @@ class LiveDisplay:
         self.live.stop()
 
     def message(self, text: str) -> None:
-        self.messages.extend(text.splitlines())
+        self.console.print(Text(text, style="dim"))
 
     def step(self, r: StepReport) -> None:
         self.last_step = r
@@ -94,18 +101,15 @@ class LiveDisplay:
         self.last_validation = r
 
     def draw(self) -> Panel:
-        parts: list[Table | Text] = []
-        if self.last_step is None:
-            parts += [Text(line, style="dim") for line in self.messages]
-        else:
-            parts += [self.numbers(self.last_step), Text("loss  " + sparkline(list(self.losses)), style="magenta")]
-            parts += [Text(line, style="yellow") for line in list(self.messages)[-2:]]
-        if self.last_validation is not None:
-            parts.append(self.samples(self.last_validation))
-        return Panel(Group(*parts), title=self.title, title_align="left", border_style="blue")
+        # Everything is Text, never a string: rich would read [brackets] in a sentence or a path as markup.
+        step, validation = self.last_step, self.last_validation
+        parts: list[RenderableType] = [Text("preparing …", style="dim")] if step is None else self.progress(step)
+        if validation is not None:
+            parts += ["", self.scores(validation)]
+            parts += [part for sample in validation.samples for part in ("", self.sample(sample))]
+        return Panel(Group(*parts), title=Text(self.title), title_align="left", border_style="blue")
 
-    def numbers(self, r: StepReport) -> Table:
-        table = Table.grid(padding=(0, 3))
+    def progress(self, r: StepReport) -> list[RenderableType]:
         cells = {
             "step": f"{r.step:,}",
             "epoch": str(r.epoch),
@@ -113,23 +117,36 @@ class LiveDisplay:
             "perplexity": f"{r.perplexity:.2f}",
             "learning rate": f"{r.lr:.2e}",
             "tokens/s": f"{r.tokens_per_second:,.0f}",
-            "gone": clock(r.seconds),
-            "left": clock(r.seconds_left),
+            "time": clock(r.seconds),
+            "time left": clock(r.seconds_left),
         }
-        table.add_row(*[Text(name, style="dim") for name in cells])
-        table.add_row(*[Text(value, style="bold") for value in cells.values()])
-        return table
+        numbers = [Text.assemble((f"{name}\n", "dim"), (value, "bold")) for name, value in cells.items()]
+        curve = sparkline(self.losses, max(8, min(60, self.console.width - 32)))
+        ends = f"{self.losses[0]:.2f} ", curve, f" {self.losses[-1]:.2f}"
+        line = Text.assemble(("loss  ", "dim"), ends[0], (ends[1], "magenta"), ends[2], no_wrap=True)
+        return [Columns(numbers, padding=(0, 3)), "", line]
 
-    def samples(self, r: ValidationReport) -> Table:
-        scores = "  ".join(f"{name} {value:.2f}" for name, value in r.scores().items())
-        table = Table(title=f"validation at step {r.step:,}: {scores}", title_justify="left", expand=True)
-        table.add_column("source", style="cyan", ratio=1)
-        table.add_column("translation", style="bold", ratio=1)
-        table.add_column("reference", style="dim", ratio=1)
-        for sample in r.samples:
-            table.add_row(Text(sample.source), Text(sample.output), Text(sample.reference))
+    def scores(self, r: ValidationReport) -> Text:
+        line = Text.assemble(("validation at step ", "dim"), (f"{r.step:,}", "bold"))
+        for name, value in r.scores().items():
+            line.append_text(Text.assemble((f"  {name} ", "dim"), (f"{value:.2f}", "bold")))
+        return line.append("  best so far", "green") if r.best else line
+
+    def sample(self, sample: Sample) -> Table:
+        """Translation and reference one below the other, so that they can be compared word by word."""
+        table = Table.grid(padding=(0, 2))
+        table.add_column()
+        table.add_column(overflow="fold")  # Chinese has no spaces to break a line at
+        rows = (
+            ("source", sample.source, "cyan"),
+            ("translation", sample.output, "bold"),
+            ("reference", sample.reference, ""),
+        )
+        for name, text, style in rows:
+            table.add_row(Text(name, style="dim"), Text(text, style=style))
         return table
 
 
 def choose_display(title: str) -> PlainDisplay | LiveDisplay:
-    return LiveDisplay(title) if sys.stdout.isatty() else PlainDisplay()
+    able = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return LiveDisplay(title) if able else PlainDisplay()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import decode_options, load_translator, model_option, progress_bar, write_output
-from regard.errors import ConfigError
+from regard.cli.inputs import check_output, decode_options, load_translator, model_option, progress_bar, write_output
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.config import CorpusConfig
@@ -51,12 +51,16 @@ def command(
     from regard.data.corpus import read_pairs
     from regard.decode.quality import compare, measure
 
+    check_output(outputs)
     pairs = [(pair.src, pair.tgt) for corpus in chosen_corpora(src, ref, recipe, split) for pair in read_pairs(corpus)]
+    if not pairs:
+        raise DataError("there is nothing to evaluate on: no sentence was found")
     translator = load_translator(model_path)
+    rival = None if against is None else load_translator(against)
     references = [reference for _, reference in pairs]
+    nll, perplexity = loss_of(translator, pairs)
     translations = translate_all(translator, pairs, options)
     figures = measure(translations, references, translator.tgt_lang, lowercase)
-    nll, perplexity = loss_of(translator, pairs)
     result: dict[str, Any] = {
         "model": str(model_path),
         "sentences": len(pairs),
@@ -64,9 +68,9 @@ def command(
         "loss": nll,
         "perplexity": perplexity,
     }
-    if against is not None:
-        other = translate_all(load_translator(against), pairs, options)
-        rows = compare(translations, other, references, translator.tgt_lang)
+    if rival is not None:
+        other = translate_all(rival, pairs, options)
+        rows = compare(translations, other, references, translator.tgt_lang, lowercase)
         result["against"] = {"model": str(against), "bootstrap": [vars(row) for row in rows]}
     if outputs is not None:
         write_output("".join(line + "\n" for line in translations), outputs)
@@ -75,6 +79,7 @@ def command(
 
 def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split: str) -> tuple[CorpusConfig, ...]:
     from regard.config import CorpusConfig, load_recipe
+    from regard.data.corpus import expand
 
     if recipe is not None and src is None and ref is None:
         corpora: tuple[CorpusConfig, ...] = getattr(load_recipe(recipe).data, split)
@@ -82,6 +87,9 @@ def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split:
             raise ConfigError(f"{recipe} names no {split} data")
         return corpora
     if recipe is None and src is not None and ref is not None:
+        for option, path in (("--src", src), ("--ref", ref)):
+            if not expand(path).exists():
+                raise DataError(f"{option} {path}: there is no such file")
         return (CorpusConfig(src=src, tgt=ref),)
     raise ConfigError("what to evaluate on? Give --src and --ref, or --recipe alone")
 
@@ -98,6 +106,8 @@ def loss_of(translator: Translator, pairs: list[tuple[str, str]]) -> tuple[float
     from regard.train.reports import perplexity
     from regard.train.validation import mean_nll
 
+    sources, references = zip(*pairs, strict=True)
+    translator.check_lengths(translator.tokenizer.encode_src(sources), translator.tokenizer.encode_tgt(references))
     batches = validation_batches(translator.tokenizer, pairs, translator.decode.batch_tokens)
     nll = mean_nll(translator.model, batches, translator.device)
     return nll, perplexity(nll)

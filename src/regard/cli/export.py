@@ -14,7 +14,7 @@ def command() -> None:
     """Write a model in another program's format.
 
     \b
-    Example:
+    Examples:
       regard export ct2 runs/mine/model -o mine-ct2 --quantization int8
     """
 
@@ -27,7 +27,7 @@ def ct2(folder: Path, output: Path, quantization: str | None) -> None:
     """CTranslate2: FOLDER is a model folder; the tokenizer files are copied beside.
 
     \b
-    Example:
+    Examples:
       regard export ct2 runs/mine/model -o mine-ct2 --quantization int8
     """
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Iterator
@@ -39,23 +40,27 @@ def read_lines(source: str | None) -> list[str]:
     """The lines of a file, of standard input ('-', or nothing given), or the text itself."""
     if source is None and sys.stdin.isatty():
         raise ConfigError("what text? Give it in quotes, or a file, or - for standard input")
-    if source in (None, "-"):
+    if source is None or source == "-":
         return split_lines(sys.stdin.buffer.read(), "standard input")
-    assert source is not None
-    if is_file(source):
+    if not is_file(source):
+        return split_lines(source.encode("utf-8", "replace"), "the text") or [""]
+    try:
         return split_lines(Path(source).read_bytes(), source)
-    return split_lines(source.encode("utf-8", "replace"), "the text")
+    except OSError as error:
+        raise DataError(f"{source} cannot be read: {error.strerror}") from None
 
 
 def is_file(source: str) -> bool:
+    """Whether there is something to read at this name: a file, or what a shell's <(…) gives."""
     try:
-        return Path(source).is_file()
+        return Path(source).exists() and not Path(source).is_dir()
     except (OSError, ValueError):  # too long for a name, or with a NUL in it: a text
         return False
 
 
 def split_lines(content: bytes, name: str) -> list[str]:
     """Lines end at a newline and nowhere else, so that input and output stay line by line the same."""
+    content = content.removeprefix(codecs.BOM_UTF8)
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     decoded = []
     for number, line in enumerate(lines, start=1):
@@ -69,15 +74,31 @@ def split_lines(content: bytes, name: str) -> list[str]:
     return decoded
 
 
+def check_output(output: Path | None) -> None:
+    """Say before the work, not after it, that its result would have nowhere to go."""
+    if output is None:
+        return
+    if output.is_dir():
+        raise ConfigError(f"{output} is a folder; name a file in it")
+    there = next(path for path in (output, *output.absolute().parents) if path.exists())
+    if there != output and not there.is_dir():
+        raise ConfigError(f"{output} cannot be written: {there} is not a folder")
+    if not os.access(there, os.W_OK):
+        raise ConfigError(f"{output} cannot be written: you have no permission to write to {there}")
+
+
 def write_output(text: str, output: Path | None) -> None:
-    """To a file, whole or not at all; else to standard output."""
+    """To a file, whole or not at all; else to standard output. UTF-8, as the input is, whatever the locale."""
     from regard.files import atomic_write
 
     if output is None:
-        click.echo(text, nl=False)
+        click.echo(text.encode(), nl=False)
         return
     try:
-        atomic_write(output, text.encode())
+        if output.exists() and not output.is_file():  # /dev/null or a pipe: not to be replaced by a file
+            output.write_bytes(text.encode())
+        else:
+            atomic_write(output.resolve(), text.encode())
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error.strerror}") from None
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from regard.cli.inputs import load_translator, model_option, read_lines, write_output
-from regard.errors import DataError
+from regard.cli.inputs import check_output, load_translator, model_option, read_lines, write_output
+from regard.errors import ConfigError, DataError
 
 
 @click.command("score")
@@ -28,6 +28,9 @@ def command(
       regard score "Two dogs run." "Zwei Hunde rennen." --model MODEL --tokens
       regard score test.en test.de --model MODEL --json -o scores.jsonl
     """
+    if source == translation == "-":
+        raise ConfigError("only one of the two can come from standard input")
+    check_output(output)
     sources, translations = read_lines(source), read_lines(translation)
     if len(sources) != len(translations):
         raise DataError(f"{len(sources)} sources but {len(translations)} translations; they must go line by line")

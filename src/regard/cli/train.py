@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -35,7 +36,8 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
         outcome = (launch.resume if resume else launch.start)(run, folder, display)
     click.echo(f"{outcome.ending} at step {outcome.step:,}; the run is in {folder.path}")
     if outcome.model is None:
-        again = f" --run {run_path}" if run_path else ""
-        click.echo(f"go on with: regard train {recipe} --resume{again}")
+        changes = [word for override in overrides for word in ("--set", override)]
+        place = ["--run", str(run_path)] if run_path else []
+        click.echo(f"go on with: {shlex.join(['regard', 'train', str(recipe), *changes, *place, '--resume'])}")
         raise click.exceptions.Exit(130)
     click.echo(f'try it: regard translate "…" --model {outcome.model}')

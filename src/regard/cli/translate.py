@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import decode_options, load_translator, model_option, progress_bar, read_lines, write_output
+from regard.cli.inputs import (
+    check_output,
+    decode_options,
+    load_translator,
+    model_option,
+    progress_bar,
+    read_lines,
+    write_output,
+)
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,29 +64,41 @@ def command(
     """
     if align and not as_json:
         raise ConfigError("--align goes with --json")
+    check_output(output)
     lines = read_lines(text)
     translator = load_translator(model_path)
     check_languages(translator, src_lang, tgt_lang)
     if sample:
         options["method"] = "sample"
-    elif n_best > (options["beam"] or translator.decode.beam):
+    elif translator.decode.method == "beam":
+        for name in ("temperature", "top_k", "top_p", "seed"):
+            if options[name] is not None:
+                raise ConfigError(f"--{name.replace('_', '-')} goes with --sample")
+    if not sample and n_best > (options["beam"] or translator.decode.beam):
         options["beam"] = n_best
     with progress_bar("translating", len(lines)) as done:
         found = translator.translate(lines, n_best=n_best, prefix=prefix, done=done, **decode_options(**options))
     if as_json:
         rows = [json.dumps(describe(translator, one, align), ensure_ascii=False) for one in found]
     else:
-        rows = [alternative.text for one in found for alternative in one.alternatives]
+        rows = [text for one in found for text in best_texts(one, n_best)]
     write_output("".join(row + "\n" for row in rows), output)
 
 
 def check_languages(translator: Translator, src_lang: str | None, tgt_lang: str | None) -> None:
     for option, wanted, has in (("--from", src_lang, translator.src_lang), ("--to", tgt_lang, translator.tgt_lang)):
-        if wanted is not None and wanted != has:
+        if wanted is not None and wanted.lower() != has.lower():
+            one, other = (lang or "an unnamed language" for lang in (translator.src_lang, translator.tgt_lang))
             raise ConfigError(
-                f"{option} {wanted}: {translator.folder} translates from {translator.src_lang or 'an unnamed language'} "
-                f"to {translator.tgt_lang or 'an unnamed language'}; choose another model with --model"
+                f"{option} {wanted}: {translator.folder} translates from {one} to {other}; "
+                "choose another model with --model"
             )
+
+
+def best_texts(translation: Translation, count: int) -> list[str]:
+    """Always as many, so that a reader can count lines; where fewer were found, the rest are empty."""
+    texts = [alternative.text for alternative in translation.alternatives]
+    return texts + [""] * (count - len(texts))
 
 
 def describe(translator: Translator, translation: Translation, align: bool) -> dict[str, Any]:
@@ -98,5 +118,6 @@ def describe(translator: Translator, translation: Translation, align: bool) -> d
         ],
     }
     if align:
-        found["alignment"] = translator.align(translation.source, translation.text) if translation.text else []
+        parts = translation.alternatives[0].parts
+        found["alignment"] = [link for part in parts for link in translator.align(*part)]
     return found

@@ -50,7 +50,7 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 class SinusoidalPositions(Positions):
     """x + PE. The table grows when a longer sentence comes: there is no longest one."""
 
-    table_LD: Tensor  # noqa: N815
+    table_LD: Tensor
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class AlibiPositions(Positions):
     tell a sentence from its mirror image; so what follows is twice as far away as what precedes.
     """
 
-    slope_H11: Tensor  # noqa: N815
+    slope_H11: Tensor
 
     def __init__(self, n_heads: int, two_sided: bool = False) -> None:
         super().__init__()

@@ -19,12 +19,6 @@ from typing import Any
 ABANDONED_SECONDS = 24 * 3600
 
 
-def default_cache() -> Path:
-    """$REGARD_CACHE, or ~/.cache/regard."""
-    chosen = os.environ.get("REGARD_CACHE")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "regard"
-
-
 def digest(determinants: dict[str, Any]) -> str:
     """The name of the entry that these values determine."""
     return hashlib.sha256(json.dumps(determinants, sort_keys=True).encode()).hexdigest()[:32]

@@ -20,15 +20,13 @@ from typing import Any
 import sentencepiece
 
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
-from regard.data.cache import default_cache, digest, settle, temporary_folder, write_synced
+from regard.data.cache import digest, settle, temporary_folder, write_synced
 from regard.data.corpus import Pair, check, corpus_files, corpus_name, expand, read_pairs
 from regard.data.filters import FilterReport, fate
 from regard.data.store import STORE_FORMAT, PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
 from regard.text.normalise import normalise
 from regard.text.tokenizer import JOINT_FILE, SOURCE_FILE, TARGET_FILE, Tokenizer, Vocabulary, train_vocabulary
-
-__all__ = ["Prepared", "default_cache", "prepare"]
 
 PREPARE_FORMAT = 1  # raise it when the same input would be encoded differently
 PAIRS_AT_ONCE = 10_000

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
+
+from regard.errors import DataError
+
+# Languages that write no spaces: words are split by sacreBLEU's own rules, or every character is one.
+TOKENIZE = {"zh": "zh", "yue": "zh", "wuu": "zh", "lzh": "zh"} | dict.fromkeys(("ja", "th", "lo", "my", "km"), "char")
 
 
 @dataclass(frozen=True)
@@ -19,12 +25,14 @@ class Quality:
 
 def metrics_for(lang: str, lowercase: bool) -> dict[str, BLEU | CHRF]:
     """BLEU with the tokenisation that fits the target language, and chrF."""
-    tokenize = {"zh": "zh", "ja": "char", "th": "char"}.get(lang.split("-")[0].lower(), "13a")
+    tokenize = TOKENIZE.get(re.split("[-_]", lang.lower())[0], "13a")
     return {"BLEU": BLEU(lowercase=lowercase, tokenize=tokenize), "chrF": CHRF(lowercase=lowercase)}
 
 
 def measure(outputs: Sequence[str], references: Sequence[str], lang: str, lowercase: bool = False) -> list[Quality]:
     """Corpus scores of `outputs` against one reference each."""
+    if not references:
+        raise DataError("there are no sentences to score")
     found = []
     for name, metric in metrics_for(lang, lowercase).items():
         score = metric.corpus_score(list(outputs), [list(references)]).score
@@ -44,18 +52,26 @@ class Comparison:
 
 
 def compare(
-    first: Sequence[str], second: Sequence[str], references: Sequence[str], lang: str, samples: int = 1000
+    first: Sequence[str],
+    second: Sequence[str],
+    references: Sequence[str],
+    lang: str,
+    lowercase: bool = False,
+    samples: int = 1000,
 ) -> list[Comparison]:
     """Paired bootstrap resampling (Koehn 2004) of two systems' outputs for the same sentences."""
     systems: list[tuple[str, Sequence[str]]] = [("first", list(first)), ("second", list(second))]
-    test = PairedTest(systems, metrics_for(lang, False), [list(references)], test_type="bs", n_samples=samples)
+    metrics = metrics_for(lang, lowercase)
+    test = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)
     signatures, results = test()
     found = []
-    for name in ("BLEU", "chrF"):
-        baseline, other = results[name]
-        key = next(key for key in signatures if key.startswith(name))
+    # The test names each metric in its own way (chrF is chrF2), but keeps their order.
+    for name, key in zip(metrics, signatures, strict=True):
+        baseline, other = results[key]
         assert not isinstance(baseline, str)
         assert not isinstance(other, str)
-        p_value = float(other.p_value if other.p_value is not None else 1.0)
-        found.append(Comparison(name, baseline.score, other.score, p_value, str(signatures[key])))
+        assert other.p_value is not None
+        # Of two equal systems sacreBLEU says p = 0.001: no resample differs by more than they do.
+        p_value = 1.0 if baseline.score == other.score else float(other.p_value)
+        found.append(Comparison(name, float(baseline.score), float(other.score), p_value, str(signatures[key])))
     return found

@@ -33,9 +33,9 @@ def search(
     device: torch.device,
     n_best: int = 1,
     prefixes: Sequence[Ids] | None = None,
-    done: Callable[[int], None] = lambda count: None,
+    done: Callable[[Sequence[int]], None] = lambda indices: None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each source (ids without EOS), in the order given. `done` hears of progress."""
+    """The best hypotheses of each source (ids without EOS), in the order given. `done` hears which are found."""
     found: dict[int, list[Hypothesis]] = {}
     for batch in plan_batches([len(ids) + 1 for ids in sources], how.batch_tokens):
         src_BM = pad_sources([sources[i] for i in batch], device)
@@ -47,7 +47,7 @@ def search(
             lengths = [min(length, model.longest_target) for length in lengths]
         results = search_batch(model, src_BM, how, lengths, n_best, forced, batch)
         found.update(zip(batch, results, strict=True))
-        done(len(batch))
+        done(batch)
     return [found[i] for i in range(len(sources))]
 
 

@@ -1,19 +1,22 @@
 """Word alignment read off cross-attention: which source word each target word looked at.
 
-A word starts at SentencePiece's space mark; a Chinese, Japanese or Korean piece is a word of its own, since
-those scripts do not mark words.
+A word starts at SentencePiece's space mark; a Chinese, Japanese or Thai piece is a word of its own, since those
+scripts, and a few more, do not mark words.
 
 Shapes: L target length, M source length.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 
 SPACE = "▁"
+BYTE = re.compile("<0x([0-9A-F]{2})>")
+UNSPACED = ("CJK UNIFIED", "CJK COMPAT", "HIRAGANA", "KATAKANA", "THAI", "LAO", "MYANMAR", "KHMER")
 
 
 def word_alignment(
@@ -33,26 +36,27 @@ def word_alignment(
 def word_numbers(pieces: Sequence[str]) -> list[int]:
     """The number of the word that each piece belongs to."""
     numbers: list[int] = []
-    current, after_ideograph = -1, True
+    current, blank, after_unspaced = -1, False, True
     for piece in pieces:
-        ideograph = is_ideographic(piece)
-        if piece.startswith(SPACE) or ideograph or after_ideograph:
+        unspaced = is_unspaced(piece)
+        # A space mark that stands alone belongs to the piece after it.
+        if not blank and (piece.startswith(SPACE) or unspaced or after_unspaced):
             current += 1
         numbers.append(current)
-        after_ideograph = ideograph
+        blank, after_unspaced = piece == SPACE, unspaced
     return numbers
 
 
 def words(pieces: Sequence[str]) -> list[str]:
     """The words that `word_numbers` counts, as text."""
-    found: list[str] = []
+    found: list[bytes] = []
     for piece, number in zip(pieces, word_numbers(pieces), strict=True):
         if number == len(found):
-            found.append("")
-        found[number] += piece.replace(SPACE, "")
-    return found
+            found.append(b"")
+        byte = BYTE.fullmatch(piece)  # of a character that the vocabulary lacks
+        found[number] += bytes.fromhex(byte[1]) if byte else piece.replace(SPACE, "").encode()
+    return [word.decode("utf-8", "replace") for word in found]
 
 
-def is_ideographic(piece: str) -> bool:
-    names = (unicodedata.name(character, "") for character in piece)
-    return any(name.startswith(("CJK UNIFIED", "CJK COMPAT", "HIRAGANA", "KATAKANA", "HANGUL")) for name in names)
+def is_unspaced(piece: str) -> bool:
+    return any(unicodedata.name(character, "").startswith(UNSPACED) for character in piece)

@@ -9,13 +9,14 @@ Shapes: L target length with the end of sentence, M source length with the end o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from regard.core.taps import record
 from regard.decode.search import pad_sources
+from regard.errors import ConfigError
 from regard.inspect.alignment import word_alignment
 from regard.models.transformer import Transformer
 from regard.text.tokenizer import BOS, EOS
@@ -28,7 +29,7 @@ class Trace:
     src_tokens: tuple[str, ...]  # the last one is the end of the sentence
     tgt_tokens: tuple[str, ...]  # what was predicted, the end of the sentence last
     probabilities: np.ndarray  # of each target token, given those before it
-    values: dict[str, np.ndarray]
+    values: dict[str, np.ndarray] = field(repr=False)
     kernel: str
 
     def __getitem__(self, path: str) -> np.ndarray:
@@ -37,9 +38,11 @@ class Trace:
     def cross_attention(self, layer: int | None = None, head: int | None = None) -> np.ndarray:
         """weights_LM: of one layer and head, or the mean over those not named."""
         paths = [path for path in self.values if path.endswith(".cross.weights")]
+        if not paths:
+            raise ConfigError('this trace has no cross-attention; record the taps "decoder.*.cross.weights" too')
         weights = np.stack([self.values[path] for path in paths])
-        weights = weights[layer : layer + 1] if layer is not None else weights
-        weights = weights[:, head : head + 1] if head is not None else weights
+        weights = weights[[layer]] if layer is not None else weights
+        weights = weights[:, [head]] if head is not None else weights
         return np.asarray(weights.mean(axis=(0, 1)))
 
     def alignment(self) -> list[tuple[int, int]]:

@@ -26,11 +26,11 @@ def average_weights(folders: Sequence[Path]) -> dict[str, np.ndarray]:
 
 def write_average(folders: Sequence[Path], path: Path, replace: bool = False) -> None:
     """A model folder with the mean of the weights; everything else is the last folder's."""
+    if path.exists() and not replace:
+        raise ModelFolderError(f"{path} exists already; name another folder with -o")
     descriptions = [read_description(folder) for folder in folders]
     if any(other.tokenizer != descriptions[-1].tokenizer for other in descriptions):
         raise ModelFolderError("the models have different tokenizers; they cannot be averaged")
-    if path.exists() and not replace:
-        raise ModelFolderError(f"{path} exists already; name another folder with -o")
     card = (folders[-1] / CARD).read_text("utf-8")
     names = ", ".join(folder.name for folder in folders)
     if len(folders) > 1:

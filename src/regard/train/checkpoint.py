@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,27 @@ from torch import Tensor
 from regard.data.batches import Place
 from regard.errors import ModelFolderError, RunError
 from regard.files import atomic_folder
-from regard.folder import ModelDescription, check_sums, load_json, read_weights, write_model
+from regard.folder import ModelDescription, check_sums, digest, load_json, read_weights, write_model
+from regard.train.run import writing
 
 STATE, OPTIMIZER, TRAINED = "training/state.json", "training/optimizer.safetensors", "training/weights.safetensors"
 RANDOM = "random_state"
+
+
+@dataclass
+class Tally:
+    """Sums over the steps since the last report."""
+
+    objective: float = 0.0
+    nll: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def add(self, objective: float, nll: float, tokens: int, seconds: float) -> None:
+        self.objective += objective * tokens
+        self.nll += nll * tokens
+        self.tokens += tokens
+        self.seconds += seconds
 
 
 @dataclass
@@ -34,9 +53,13 @@ class Progress:
     place: Place = field(default_factory=Place)
     seconds: float = 0.0
     tokens: int = 0
-    best: float | None = None  # of the metric that is watched, greater is better
+    tally: Tally = field(default_factory=Tally)
+    metric: str = ""  # the one that is watched
+    best: float | None = None  # of that metric, greater is better
     best_step: int = 0
     stale: int = 0  # validations since the best
+    scores: dict[str, float] = field(default_factory=dict)  # of the last validation
+    interruptions: list[int] = field(default_factory=list)  # steps saved for no other reason
 
 
 @dataclass
@@ -51,38 +74,45 @@ class Checkpoint:
 def save_checkpoint(path: Path, checkpoint: Checkpoint, description: ModelDescription, card: str) -> None:
     """What is at `path` afterwards is a whole checkpoint, or nothing."""
     offered = checkpoint.weights if checkpoint.averages is None else checkpoint.averages
+    with writing(path), atomic_folder(path, replace=True) as folder:
+        write_model(folder, description, {name: w.numpy() for name, w in offered.items()}, card)
+        (folder / "training").mkdir()
+        save_file({**checkpoint.optimizer, RANDOM: checkpoint.random_state}, folder / OPTIMIZER)
+        names = [OPTIMIZER]
+        if checkpoint.averages is not None:
+            save_file(checkpoint.weights, folder / TRAINED)
+            names.append(TRAINED)
+        sums = {name: digest(folder / name) for name in names}
+        state = json.dumps({**dataclasses.asdict(checkpoint.progress), "sums": sums}, indent=2)
+        (folder / STATE).write_text(state + "\n", "utf-8")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A checkpoint that lacks something, or that was altered, is told in a sentence."""
     try:
-        with atomic_folder(path, replace=True) as folder:
-            write_model(folder, description, {name: w.numpy() for name, w in offered.items()}, card)
-            (folder / "training").mkdir()
-            save_file({**checkpoint.optimizer, RANDOM: checkpoint.random_state}, folder / OPTIMIZER)
-            if checkpoint.averages is not None:
-                save_file(checkpoint.weights, folder / TRAINED)
-            state = json.dumps(dataclasses.asdict(checkpoint.progress), indent=2)
-            (folder / STATE).write_text(state + "\n", "utf-8")
-    except (OSError, SafetensorError) as error:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError, ModelFolderError) as error:
         raise RunError(
-            f"the checkpoint {path} could not be written: {error}. Nothing that was there before is lost: "
-            f"make room on the disk and go on with --resume."
+            f"the checkpoint {path} cannot be read: {error}. Delete it to resume from the one before."
         ) from None
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    try:
+    with reading(path):
         check_sums(path)
         state: dict[str, Any] = load_json(path / STATE)
-        place = Place(**state.pop("place"))
+        for name, expected in state.pop("sums", {}).items():
+            if digest(path / name) != expected:
+                raise ValueError(f"{name} was altered or damaged")
+        place, tally = Place(**state.pop("place")), Tally(**state.pop("tally", {}))
         tensors = load_file(path / OPTIMIZER)
         offered = {name: torch.from_numpy(array) for name, array in read_weights(path).items()}
         averaged = (path / TRAINED).exists()
         return Checkpoint(
-            Progress(place=place, **state),
+            Progress(place=place, tally=tally, **state),
             weights=load_file(path / TRAINED) if averaged else offered,
             averages=offered if averaged else None,
             random_state=tensors.pop(RANDOM),
             optimizer=tensors,
         )
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError, ModelFolderError) as error:
-        raise RunError(
-            f"the checkpoint {path} cannot be read: {error}. Delete it to resume from the one before."
-        ) from None

@@ -7,14 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import RunConfig, differences
-from regard.data.prepare import default_cache, prepare
-from regard.errors import ConfigError, RunError
+from regard.data.prepare import prepare, ready_tokenizer
+from regard.errors import RunError
+from regard.files import default_cache
 from regard.folder import read_description
 from regard.text.tokenizer import Tokenizer
 from regard.train.average import write_average
+from regard.train.checkpoint import reading
 from regard.train.loop import Ending, Trainer
 from regard.train.reports import Listener
-from regard.train.run import RunFolder
+from regard.train.run import RunFolder, writing
+
+SIZES = ("model.src_vocab_size", "model.tgt_vocab_size")  # they follow from the tokenizer
+LIMITS: dict[Ending, str] = {
+    "finished": "train.max_steps or train.max_epochs",
+    "time is up": "train.max_minutes",
+    "stopped early": "train.patience",
+}
 
 
 @dataclass(frozen=True)
@@ -26,8 +35,7 @@ class Outcome:
 
 def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     """A new run in a new folder."""
-    if folder.path.exists() and any(folder.path.iterdir()):
-        folder.create(run)  # refuses, before any work is done
+    folder.check_free()  # before any work is done
     prepared = prepare(run.data, default_cache(), run.train.seed, listener.message)
     run = fill_sizes(run, prepared.tokenizer)
     folder.create(run)
@@ -39,18 +47,21 @@ def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     old = folder.read_config()
     folder.clean()
     saved = folder.saved_steps()
+    changes = [change for change in differences(old, run) if change[0] not in SIZES]
     tokenizer = None
     if saved:
-        description = read_description(folder.checkpoint(saved[-1]))
+        with reading(folder.checkpoint(saved[-1])):
+            description = read_description(folder.checkpoint(saved[-1]))
         tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
-    prepared = prepare(run.data, default_cache(), run.train.seed, listener.message, tokenizer)
-    run = fill_sizes(run, prepared.tokenizer)
-    changes = differences(old, run)
-    if saved and any(name.startswith("model.") and "dropout" not in name for name, _, _ in changes):
-        names = ", ".join(name for name, _, _ in changes if name.startswith("model."))
-        raise RunError(f"{folder.path} cannot go on with another model: {names} changed. Start a new run with --run.")
+        fixed = ", ".join(name for name, _, _ in changes if is_fixed(name, run, tokenizer))
+        if fixed:
+            raise RunError(
+                f"{folder.path} cannot go on with another model: {fixed} changed. Start a new run with --run."
+            )
     for name, before, after in changes:
         listener.message(f"changed: {name}: {before!r} → {after!r}")
+    prepared = prepare(run.data, default_cache(), run.train.seed, listener.message, tokenizer)
+    run = fill_sizes(run, prepared.tokenizer)
     folder.write_config(run)
     trainer = Trainer(run, folder, prepared, listener)
     if saved:
@@ -59,10 +70,20 @@ def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     else:
         folder.forget_metrics_after(0)
         listener.message("there is no checkpoint yet: starting from the beginning")
-    if trainer.is_over():
-        listener.message("the run was over already; raise train.max_steps or train.max_epochs to go on")
-        return Outcome("finished", trainer.progress.step, write_model_of(trainer))
+    if ending := trainer.over():
+        listener.message(f"the run was over already ({ending}); raise {LIMITS[ending]} to go on")
+        return Outcome(ending, trainer.progress.step, write_model_of(trainer))
     return finish(trainer)
+
+
+def is_fixed(name: str, run: RunConfig, tokenizer: Tokenizer) -> bool:
+    """Whether a setting cannot change within a run, because the weights were trained with it."""
+    if name == "data.tokenizer.files":
+        files = run.data.tokenizer.files
+        return not files or ready_tokenizer(files, tokenizer.lowercase).files() != tokenizer.files()
+    if name.startswith("data.tokenizer."):
+        return name != "data.tokenizer.sampling"
+    return name == "data.lowercase" or (name.startswith("model.") and "dropout" not in name)
 
 
 def finish(trainer: Trainer) -> Outcome:
@@ -75,18 +96,16 @@ def finish(trainer: Trainer) -> Outcome:
 def write_model_of(trainer: Trainer) -> Path:
     """The mean of the last checkpoints, or the best one where no averaging is asked for."""
     folder, train = trainer.folder, trainer.run.train
-    steps = folder.saved_steps()[-train.average :] if train.average > 1 else [trainer.progress.best_step]
-    write_average([folder.checkpoint(step) for step in steps], folder.model, replace=True)
+    steps, best = trainer.lasting_steps()[-train.average :], trainer.progress.best_step
+    if train.average == 1 and best in folder.saved_steps():  # without a validation there is no best
+        steps = [best]
+    with writing(folder.model):
+        write_average([folder.checkpoint(step) for step in steps], folder.model, replace=True)
     return folder.model
 
 
 def fill_sizes(run: RunConfig, tokenizer: Tokenizer) -> RunConfig:
     """The run with the vocabulary sizes that its tokenizer has."""
-    if run.model.sharing == "all" and not tokenizer.joint:
-        raise ConfigError(
-            "model.sharing = 'all' needs one vocabulary for both languages: set data.tokenizer.joint = true, or "
-            "model.sharing = 'output'"
-        )
     sizes = (tokenizer.src.size, tokenizer.tgt.size)
     model = dataclasses.replace(run.model, src_vocab_size=sizes[0], tgt_vocab_size=sizes[1])
     return dataclasses.replace(run, model=model)

@@ -27,7 +27,7 @@ from regard.folder import ModelDescription
 from regard.models.transformer import Transformer, paper_learning_rate
 from regard.text.tokenizer import PAD
 from regard.train.card import model_card
-from regard.train.checkpoint import Checkpoint, Progress, load_checkpoint, save_checkpoint
+from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint, save_checkpoint
 from regard.train.ema import MovingAverage
 from regard.train.loss import VocabularyLoss, vocabulary_loss
 from regard.train.memory import keep_freed_memory
@@ -63,8 +63,7 @@ class Trainer:
         self.valid_batches = validation_batches(prepared.tokenizer, prepared.valid, train.batch_tokens)
         self.valid_pairs = prepared.valid[: train.valid_translate]
         self.peak_lr = train.lr or paper_learning_rate(run.model.d_model, train.warmup_steps)
-        self.progress = Progress()
-        self.scores: dict[str, float] = {}
+        self.progress = Progress(metric=train.metric)
         self.interrupted = False
 
     def restore(self, step: int) -> None:
@@ -74,38 +73,45 @@ class Trainer:
             for parameter, name in self.names.items():
                 parameter.copy_(checkpoint.weights[name])
         restore_optimizer(self.optimizer, self.names, checkpoint.optimizer)
-        if self.average is not None and checkpoint.averages is not None:
-            self.average.restore(checkpoint.averages)
+        if self.average is not None:
+            self.average.restore(checkpoint.averages or checkpoint.weights)
         torch.set_rng_state(checkpoint.random_state)
-        self.progress = checkpoint.progress
+        self.progress, metric = checkpoint.progress, self.run.train.metric
+        if self.progress.metric not in ("", metric):  # another scale: what was best on it means nothing here
+            self.progress.best, self.progress.stale = None, 0
+        self.progress.metric = metric
         self.folder.forget_metrics_after(step)
 
     def train(self) -> Ending:
         """Run until an end is reached; the last state is saved whatever the end."""
-        tally, before = Tally(), time.perf_counter()
+        before = time.perf_counter()
         with self.watch_interrupts():
             for batches, place in self.steps():
                 epoch, started = self.progress.place.epoch, time.perf_counter()
-                tally.add(self.step(batches), time.perf_counter() - started)
+                result = self.step(batches)
+                seconds = time.perf_counter() - started
+                self.progress.tally.add(result.objective, result.nll, result.tokens, seconds)
                 self.progress.place = place
                 self.progress.seconds += time.perf_counter() - before
                 before = time.perf_counter()
                 if self.progress.step % self.run.train.log_every == 0:
-                    self.report(tally, epoch)
-                    tally = Tally()
+                    self.report(result, epoch)
                 if ending := self.after_step(epoch):
                     return ending
         return "finished"
 
     def after_step(self, epoch: int) -> Ending | None:
         """Validate and save where it is time to; say so if the run has come to an end."""
-        ended_epoch = self.progress.place.epoch > epoch
-        ending = self.ending()
-        if self.is_due(self.run.train.validate_every, ended_epoch) or ending in ("finished", "time is up"):
+        train, step, ended_epoch = self.run.train, self.progress.step, self.progress.place.epoch > epoch
+        saving = train.checkpoint_every > 0 and step % train.checkpoint_every == 0
+        if (step % train.validate_every == 0 if train.validate_every else ended_epoch) or self.over():
             self.validate(epoch)
-            ending = ending or self.stale()
-            self.save()
-        elif ending or (self.run.train.checkpoint_every and self.is_due(self.run.train.checkpoint_every, False)):
+            saving = True
+        ending = self.over() or ("interrupted" if self.interrupted else None)
+        if ending == "interrupted" and not saving:
+            self.progress.interruptions.append(step)
+            saving = True
+        if saving:
             self.save()
         return ending
 
@@ -130,7 +136,7 @@ class Trainer:
         limit = train.clip_norm or math.inf
         grad_norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         if not (math.isfinite(objective) and math.isfinite(grad_norm)):
-            raise self.diverged(batches[0], objective, grad_norm)
+            raise self.diverged_on(batches[0], objective, grad_norm)
         self.progress.step += 1
         self.progress.tokens += tokens
         lr = learning_rate(self.progress.step, train.schedule, self.peak_lr, train.warmup_steps, train.max_steps)
@@ -152,24 +158,14 @@ class Trainer:
         smoothing = self.run.train.label_smoothing
         return vocabulary_loss(hidden_BLD[real], self.model.output.weight, tgt_out[real], smoothing, r_drop)
 
-    def is_due(self, every: int, ended_epoch: bool) -> bool:
-        return self.progress.step % every == 0 if every else ended_epoch
-
-    def ending(self) -> Ending | None:
+    def over(self) -> Ending | None:
+        """The end that the run has come to, if it has: then there is nothing to go on with."""
         train, progress = self.run.train, self.progress
-        if self.is_over():
+        if progress.step >= train.max_steps or 0 < train.max_epochs <= progress.place.epoch:
             return "finished"
         if 0 < train.max_minutes * 60 <= progress.seconds:
             return "time is up"
-        return "interrupted" if self.interrupted else None
-
-    def is_over(self) -> bool:
-        """Whether a limit was reached before, so that there is nothing to go on with."""
-        train, progress = self.run.train, self.progress
-        return progress.step >= train.max_steps or 0 < train.max_epochs <= progress.place.epoch
-
-    def stale(self) -> Ending | None:
-        return "stopped early" if 0 < self.run.train.patience <= self.progress.stale else None
+        return "stopped early" if 0 < train.patience <= progress.stale else None
 
     def validate(self, epoch: int) -> None:
         if not self.valid_batches:
@@ -186,6 +182,8 @@ class Trainer:
                 epoch + 1,
                 self.device,
             )
+        if not math.isfinite(report.nll):
+            raise self.diverged(f"step {self.progress.step}: the validation loss is {report.nll}")
         goodness = report.goodness(self.run.train.metric)
         best = self.progress.best is None or goodness > self.progress.best
         if best:
@@ -193,7 +191,7 @@ class Trainer:
         else:
             self.progress.stale += 1
         report = dataclasses.replace(report, best=best)
-        self.scores = report.scores()
+        self.progress.scores = report.scores()
         self.folder.append_metrics(report.row())
         self.listener.validation(report)
 
@@ -206,8 +204,21 @@ class Trainer:
             with self.average.applied(self.model):
                 yield
 
-    def report(self, tally: Tally, epoch: int) -> None:
-        report = tally.report(self.progress, epoch + 1, self.seconds_left())
+    def report(self, last: StepResult, epoch: int) -> None:
+        """Say how the steps since the last report went."""
+        progress = self.progress
+        tally, progress.tally = progress.tally, Tally()
+        report = StepReport(
+            progress.step,
+            epoch + 1,
+            tally.objective / tally.tokens,
+            tally.nll / tally.tokens,
+            last.lr,
+            last.grad_norm,
+            tally.tokens / tally.seconds,
+            progress.seconds,
+            self.seconds_left(),
+        )
         self.folder.append_metrics(report.row())
         self.listener.step(report)
 
@@ -223,13 +234,20 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint, then let go of the ones that are no longer wanted."""
         step = self.progress.step
+        if not all(bool(torch.isfinite(p).all()) for p in self.names):
+            raise self.diverged(f"step {step}: there are weights that are no longer numbers")
         weights = {name: p.detach().cpu() for p, name in self.names.items()}
         averages = None if self.average is None else {name: a.cpu() for name, a in self.average.averages.items()}
         optimizer = {name: t.cpu() for name, t in optimizer_tensors(self.optimizer, self.names).items()}
         state = Checkpoint(self.progress, weights, averages, optimizer, torch.get_rng_state())
-        card = model_card(self.run, sum(p.numel() for p in self.names), step, self.scores)
+        card = model_card(self.run, sum(p.numel() for p in self.names), step, self.progress.scores)
         save_checkpoint(self.folder.checkpoint(step), state, self.description(), card)
-        self.folder.keep_only({*self.folder.saved_steps()[-self.run.train.keep :], self.progress.best_step})
+        self.folder.keep_only({*self.lasting_steps()[-self.run.train.keep :], self.progress.best_step})
+
+    def lasting_steps(self) -> list[int]:
+        """The saved steps, without those saved for an interruption that is over: an unbroken run has none."""
+        past = {*self.progress.interruptions} - {self.progress.step}
+        return [step for step in self.folder.saved_steps() if step not in past]
 
     def description(self) -> ModelDescription:
         data = self.run.data
@@ -237,15 +255,19 @@ class Trainer:
             self.run.model, self.run.decode, data.src_lang, data.tgt_lang, data.lowercase, self.tokenizer.files()
         )
 
-    def diverged(self, batch: Batch, objective: float, grad_norm: float) -> TrainingDiverged:
-        saved = self.folder.saved_steps()
-        last = f"the last good checkpoint is {self.folder.checkpoint(saved[-1])}" if saved else "no checkpoint yet"
+    def diverged_on(self, batch: Batch, objective: float, grad_norm: float) -> TrainingDiverged:
         place = self.progress.place
-        return TrainingDiverged(
+        return self.diverged(
             f"step {self.progress.step + 1}: the loss is {objective}, the gradient norm {grad_norm}. "
             f"The batch is number {place.batch} of pool {place.pool} in epoch {place.epoch + 1}, with "
-            f"{len(batch.src)} pairs, the first {self.tokenizer.decode_src(batch.src[0].tolist())!r}; {last}. "
-            f"A smaller train.lr, a longer train.warmup_steps or train.clip_norm = 1 usually helps: "
+            f"{len(batch.src)} pairs, the first {self.tokenizer.decode_src(batch.src[0].tolist())!r}"
+        )
+
+    def diverged(self, what: str) -> TrainingDiverged:
+        saved = self.folder.saved_steps()
+        last = f"the last good checkpoint is {self.folder.checkpoint(saved[-1])}" if saved else "no checkpoint yet"
+        return TrainingDiverged(
+            f"{what}; {last}. A smaller train.lr, a longer train.warmup_steps or train.clip_norm = 1 usually helps: "
             f"--resume --set train.lr={self.peak_lr / 2:.2g}"
         )
 
@@ -277,31 +299,3 @@ class StepResult:
     tokens: int
     lr: float
     grad_norm: float
-
-
-class Tally:
-    """Sums over the steps since the last report."""
-
-    def __init__(self) -> None:
-        self.objective = self.nll = self.seconds = 0.0
-        self.tokens = 0
-
-    def add(self, result: StepResult, seconds: float) -> None:
-        self.objective += result.objective * result.tokens
-        self.nll += result.nll * result.tokens
-        self.tokens += result.tokens
-        self.seconds += seconds
-        self.last = result
-
-    def report(self, progress: Progress, epoch: int, seconds_left: float | None) -> StepReport:
-        return StepReport(
-            progress.step,
-            epoch,
-            self.objective / self.tokens,
-            self.nll / self.tokens,
-            self.last.lr,
-            self.last.grad_norm,
-            self.tokens / self.seconds,
-            progress.seconds,
-            seconds_left,
-        )

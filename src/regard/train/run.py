@@ -9,15 +9,31 @@ model/               the model that came out
 from __future__ import annotations
 
 import json
-import shutil
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from regard.config import RunConfig, run_from_dict, to_dict
 from regard.errors import ConfigError, RunError
-from regard.files import atomic_write, remove_leftovers
+from regard.files import atomic_write, remove_folder, remove_leftovers
 from regard.folder import FORMAT_VERSION, load_json
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A disk that is full, or that may not be written to, is told in a sentence."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise RunError(
+            f"{path} could not be written: {error}. Nothing that was there before is lost: make room on the disk, or "
+            f"put right what else is wrong with it, and go on with --resume."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -40,19 +56,25 @@ class RunFolder:
     def config(self) -> Path:
         return self.path / "config.json"
 
-    def create(self, run: RunConfig) -> None:
-        """Start a new run here; refuse where one has been."""
-        if self.config.exists() or self.checkpoints.exists():
+    def check_free(self) -> None:
+        """Refuse where a run has been."""
+        if self.config.exists() or self.saved_steps():
             raise RunError(
                 f"{self.path} holds a run already. Go on with it: --resume. Start another: --run SOME/OTHER/FOLDER. "
                 f"Nothing was changed."
             )
-        self.checkpoints.mkdir(parents=True)
+
+    def create(self, run: RunConfig) -> None:
+        """Start a new run here. The settings come first: with them alone, a run can be resumed."""
+        self.check_free()
         self.write_config(run)
+        with writing(self.checkpoints):
+            self.checkpoints.mkdir(exist_ok=True)
 
     def write_config(self, run: RunConfig) -> None:
         content = {"format_version": FORMAT_VERSION, **to_dict(run)}
-        atomic_write(self.config, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+        with writing(self.config):
+            atomic_write(self.config, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
     def read_config(self) -> RunConfig:
         if not self.config.exists():
@@ -63,8 +85,8 @@ class RunFolder:
             if version > FORMAT_VERSION:
                 raise RunError(f"{self.path} was written by a newer Regard (format {version}); update Regard")
             return run_from_dict(content)
-        except (ValueError, KeyError, ConfigError) as error:
-            raise RunError(f"{self.config} cannot be read: {error}") from None
+        except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
+            raise RunError(f"{self.config} is not that of a run: {error}") from None
 
     def clean(self) -> None:
         """Remove what a killed process left half-written."""
@@ -77,15 +99,17 @@ class RunFolder:
 
     def saved_steps(self) -> list[int]:
         """The steps at which there is a whole checkpoint, in order."""
-        return sorted(int(path.name[5:]) for path in self.checkpoints.glob("step-*"))
+        names = (re.fullmatch(r"step-(\d{8,})", path.name) for path in self.checkpoints.glob("step-*"))
+        return sorted(int(name[1]) for name in names if name)
 
     def keep_only(self, steps: set[int]) -> None:
         for step in self.saved_steps():
             if step not in steps:
-                shutil.rmtree(self.checkpoint(step))
+                with writing(self.checkpoints):
+                    remove_folder(self.checkpoint(step))
 
     def append_metrics(self, row: dict[str, Any]) -> None:
-        with self.metrics.open("a", encoding="utf-8") as file:
+        with writing(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:
@@ -104,4 +128,5 @@ class RunFolder:
         """On resuming, drop the reports of steps that will be done again."""
         rows = [row for row in self.read_metrics() if row["step"] <= step]
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        atomic_write(self.metrics, text.encode())
+        with writing(self.metrics):
+            atomic_write(self.metrics, text.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -52,7 +53,7 @@ def validate(
         nll = mean_nll(model, batches, device)
         bleu = chrf = None
         samples: tuple[Sample, ...] = ()
-        if pairs:
+        if pairs and math.isfinite(nll):
             sources, references = zip(*pairs, strict=True)
             found = search(model, tokenizer.encode_src(sources), GREEDY, device)
             outputs = [tokenizer.decode_tgt(hypotheses[0].ids) for hypotheses in found]

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+
+from regard import Translator
+
+
+@pytest.fixture
+def files(tmp_path: Path, reverse_test: list[tuple[str, str]]) -> tuple[Path, Path]:
+    """Sources, and references some of which are not what the model says."""
+    references = [target.title() if number % 5 == 0 else target for number, (_, target) in enumerate(reverse_test)]
+    (tmp_path / "src").write_text("".join(f"{source}\n" for source, _ in reverse_test))
+    (tmp_path / "ref").write_text("".join(f"{reference}\n" for reference in references))
+    return tmp_path / "src", tmp_path / "ref"
+
+
+def evaluate(regard: Any, model: Path, files: tuple[Path, ...], *more: object) -> Any:
+    return regard("evaluate", "--model", model, "--src", files[0], "--ref", files[1], *more)
+
+
+@pytest.mark.parametrize("lowercase", [[], ["--lowercase"]], ids=["cased", "lowercase"])
+def test_figures_are_sacrebleu_s_on_what_was_written(
+    regard: Any, reverse_model: Path, files: tuple[Path, Path], tmp_path: Path, lowercase: list[str]
+) -> None:
+    said = evaluate(regard, reverse_model, files, "--json", "--outputs", tmp_path / "out", *lowercase)
+    assert (said.code, said.err) == (0, "")
+    found = json.loads(said.out)
+    outputs, references = (path.read_text().splitlines() for path in (tmp_path / "out", files[1]))
+    assert found["sentences"] == len(outputs) == len(references)
+    assert set(found) == {"model", "sentences", "scores", "loss", "perplexity"}
+    bleu = sacrebleu.BLEU(lowercase=bool(lowercase))
+    chrf = sacrebleu.CHRF(lowercase=bool(lowercase))
+    for name, metric in {"BLEU": bleu, "chrF": chrf}.items():
+        assert found["scores"][name]["score"] == pytest.approx(metric.corpus_score(outputs, [references]).score)
+        assert found["scores"][name]["signature"] == str(metric.get_signature())
+    assert found["scores"]["BLEU"]["score"] < 100 or lowercase
+
+
+def test_loss_is_the_mean_over_reference_tokens(
+    regard: Any, reverse_model: Path, files: tuple[Path, Path], reverse: Translator
+) -> None:
+    found = json.loads(evaluate(regard, reverse_model, files, "--json", "--beam", 1).out)
+    scored = reverse.score(*(path.read_text().splitlines() for path in files))
+    tokens = [value for one in scored for value in one.token_log_probs]
+    assert found["loss"] == pytest.approx(-sum(tokens) / len(tokens), rel=1e-4)
+    assert found["perplexity"] == pytest.approx(math.exp(found["loss"]))
+
+
+def test_for_people(regard: Any, reverse_model: Path, files: tuple[Path, Path]) -> None:
+    lines = evaluate(regard, reverse_model, files).out.splitlines()
+    assert lines[0] == f"{reverse_model}: 40 sentences"
+    assert [line.split()[0] for line in lines[1:]] == ["BLEU", "chrF", "loss", "perplexity"]
+    assert "version:" in lines[1]
+
+
+def test_against_itself_there_is_no_difference(regard: Any, reverse_model: Path, files: tuple[Path, Path]) -> None:
+    found = json.loads(evaluate(regard, reverse_model, files, "--against", reverse_model, "--json").out)
+    assert found["against"]["model"] == str(reverse_model)
+    for row in found["against"]["bootstrap"]:
+        assert row["first"] == row["second"] == pytest.approx(found["scores"][row["name"]]["score"])
+        assert row["p_value"] == 1.0
+    said = evaluate(regard, reverse_model, files, "--against", reverse_model)
+    assert said.out.count("no clear difference") == 2
+
+
+def test_against_a_model_that_knows_nothing(
+    regard: Any, reverse_model: Path, random_model: Any, files: tuple[Path, Path]
+) -> None:
+    said = evaluate(regard, reverse_model, files, "--against", random_model(), "--beam", 1, "--lowercase", "--json")
+    for row in json.loads(said.out)["against"]["bootstrap"]:
+        assert row["first"] > row["second"] + 50
+        assert row["p_value"] < 0.01
+        assert "case:lc" in row["signature"]
+    said = evaluate(regard, reverse_model, files, "--against", "nowhere")
+    assert (said.code, said.out) == (4, "")
+
+
+def test_the_sentences_of_a_recipe(
+    regard: Any, reverse_model: Path, tmp_path: Path, reverse_test: list[tuple[str, str]]
+) -> None:
+    rows = "".join(f"{source}\t{target}\n" for source, target in reverse_test)
+    (tmp_path / "test.tsv").write_text(rows)
+    (tmp_path / "recipe.toml").write_text(
+        '[[data.train]]\ntoy = "reverse"\n[[data.valid]]\ntoy = "reverse"\nsize = 7\n[[data.test]]\nfile = "test.tsv"\n'
+    )
+    given = ["evaluate", "--model", reverse_model, "--recipe", tmp_path / "recipe.toml", "--json", "--beam", 1]
+    assert json.loads(regard(*given).out)["sentences"] == 7
+    test = json.loads(regard(*given, "--split", "test").out)
+    assert test["sentences"] == 40
+    assert test["scores"]["BLEU"]["score"] > 80
+    (tmp_path / "recipe.toml").write_text('[[data.train]]\ntoy = "reverse"\n')
+    said = regard(*given, "--split", "test")
+    assert (said.code, "names no test data" in said.err) == (2, True)
+
+
+def test_a_chinese_target_is_scored_as_chinese(regard: Any, random_model: Any, tmp_path: Path) -> None:
+    (tmp_path / "src").write_text("apple\nbaby\n")
+    (tmp_path / "ref").write_text("苹果。\n宝宝。\n", "utf-8")
+    said = evaluate(regard, random_model(tgt_lang="zh"), (tmp_path / "src", tmp_path / "ref"), "--beam", 1, "--json")
+    assert "tok:zh" in json.loads(said.out)["scores"]["BLEU"]["signature"]
+
+
+def test_packed_files(regard: Any, reverse_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    packed = tuple(path.with_suffix(".gz") for path in files)
+    for path, plain in zip(packed, files, strict=True):
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+    unpacked = json.loads(evaluate(regard, reverse_model, files, "--json").out)
+    assert json.loads(evaluate(regard, reverse_model, packed, "--json").out) == unpacked
+
+
+def test_what_cannot_be_evaluated(regard: Any, reverse_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    src, ref = files
+    for given in ([], ["--src", src], ["--ref", ref], ["--src", src, "--ref", ref, "--recipe", "x.toml"]):
+        said = regard("evaluate", "--model", reverse_model, *given)
+        assert (said.code, said.err.startswith("regard: what to evaluate on?")) == (2, True)
+    said = evaluate(regard, reverse_model, (src, tmp_path / "nowhere"))
+    assert (said.code, said.err) == (3, f"regard: --ref {tmp_path / 'nowhere'}: there is no such file\n")
+    (tmp_path / "short").write_text("one\n")
+    said = evaluate(regard, reverse_model, (src, tmp_path / "short"))
+    assert (said.code, "40 lines" in said.err) == (3, True)
+    (tmp_path / "empty").write_text("")
+    said = evaluate(regard, reverse_model, (tmp_path / "empty", tmp_path / "empty"))
+    assert (said.code, "nothing to evaluate on" in said.err) == (3, True)
+    said = evaluate(regard, reverse_model, files, "--outputs", tmp_path)
+    assert (said.code, said.out, "is a folder" in said.err) == (2, "", True)
+    (tmp_path / "long").write_text("apple " * 3000 + "\n")
+    said = evaluate(regard, reverse_model, (tmp_path / "short", tmp_path / "long"))
+    assert (said.code, "sentence 1 has 3,000 pieces" in said.err) == (2, True)
+
+
+def test_blank_lines_count(regard: Any, reverse_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "src").write_text("apple baby\n\ncat cow\n")
+    (tmp_path / "ref").write_text("baby apple\n\ncow cat\n")
+    said = evaluate(
+        regard, reverse_model, (tmp_path / "src", tmp_path / "ref"), "--json", "--outputs", tmp_path / "out"
+    )
+    assert json.loads(said.out)["sentences"] == 3
+    assert (tmp_path / "out").read_text() == "baby apple\n\ncow cat\n"

@@ -1,0 +1,83 @@
+"""How errors and exit codes reach a person."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard import __version__, errors
+from regard.cli.main import COMMANDS, main
+
+
+def test_the_version(regard: Any) -> None:
+    said = regard("--version")
+    assert (said.code, said.out) == (0, f"regard, version {__version__}\n")
+
+
+def test_an_unknown_command_or_option(regard: Any) -> None:
+    said = regard("transalte")
+    assert said.code == 2
+    assert "transalte" in said.err
+    assert "Traceback" not in said.err
+    said = regard("translate", "--bean", "3")
+    assert said.code == 2
+    assert "--beam" in said.err, "the nearest right option is suggested"
+    assert regard("translate", "--beam", "many").code == 2
+
+
+def test_no_command_at_all_is_a_question_for_help(regard: Any) -> None:
+    said = regard()
+    assert said.code == 2
+    assert all(name in said.out + said.err for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["translate", "train", "evaluate", "score"])
+def test_help_has_examples(regard: Any, command: str) -> None:
+    said = regard(command, "--help")
+    assert said.code == 0
+    _, _, examples = said.out.partition("Examples:\n")
+    assert examples.count(f"regard {command} ") >= 2
+
+
+def test_each_kind_of_error_has_its_code() -> None:
+    codes = {kind.__name__: kind.code for kind in errors.RegardError.__subclasses__()}
+    assert codes == {"ConfigError": 2, "DataError": 3, "ModelFolderError": 4, "RunError": 5, "TrainingDiverged": 6}
+
+
+def test_the_codes_are_the_command_s(regard: Any, tmp_path: Path, random_model: Any) -> None:
+    model = random_model()
+    assert regard("translate", "apple", "--model", model, "--beam", 0).code == 2
+    (tmp_path / "bad.txt").write_bytes(b"good\nb\xffd\n")
+    assert regard("translate", tmp_path / "bad.txt", "--model", model).code == 3
+    said = regard("translate", "apple", "--model", tmp_path / "nowhere")
+    assert (said.code, said.out) == (4, "")
+    assert said.err == f"regard: there is no model folder at {tmp_path / 'nowhere'}\n"
+    (tmp_path / "recipe.toml").write_text('[[data.train]]\ntoy = "copy"\n')
+    said = regard("train", tmp_path / "recipe.toml", "--run", tmp_path / "none", "--resume")
+    assert (said.code, said.err.startswith("regard: there is no run at")) == (5, True)
+
+
+def test_what_the_system_refuses_is_said_in_a_line(regard: Any, tmp_path: Path) -> None:
+    said = regard("translate", "apple", "--model", "nowhere", "-o", tmp_path / ("long" * 100))
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("regard: ")
+    assert "File name too long" in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+class InterruptedInput(io.BytesIO):
+    def read(self, size: int | None = -1) -> bytes:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["regard", "translate", "-", "--model", "nowhere"])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(InterruptedInput()))
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err.strip() == "interrupted"

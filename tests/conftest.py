@@ -1,0 +1,158 @@
+"""What the tests of several folders share: a model that has learnt something, small enough to be trained here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regard.config import DecodeConfig, ModelConfig, run_from_dict
+from regard.data.toy import WORDS
+from regard.files import atomic_folder
+from regard.folder import ModelDescription, write_model
+from regard.models.transformer import Transformer
+from regard.text.tokenizer import EOS, Tokenizer, Vocabulary
+from regard.train import launch
+from regard.train.reports import StepReport, ValidationReport
+from regard.train.run import RunFolder
+from regard.translator import Translator
+
+REVERSE_WORDS = WORDS[:16]
+
+
+class Silence:
+    def message(self, text: str) -> None: ...
+    def step(self, report: StepReport) -> None: ...
+    def validation(self, report: ValidationReport) -> None: ...
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def reverse_pairs(count: int, seed: int) -> list[tuple[str, str]]:
+    """Two to five different words, and the same words the other way round."""
+    draw = random.Random(seed)
+    drawn = [draw.sample(REVERSE_WORDS, draw.randint(2, 5)) for _ in range(count)]
+    return [(" ".join(words), " ".join(words[::-1])) for words in drawn]
+
+
+@pytest.fixture(scope="session")
+def reverse_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model that reverses sentences of `reverse_pairs`, nearly always rightly."""
+    folder = tmp_path_factory.mktemp("reverse")
+    for name, count, seed in (("train.tsv", 4000, 1), ("valid.tsv", 20, 2)):
+        lines = [f"{src}\t{tgt}\n" for src, tgt in reverse_pairs(count, seed)]
+        (folder / name).write_text("".join(lines), "utf-8")
+    run = run_from_dict(
+        {
+            "data": {
+                "src_lang": "en",
+                "tgt_lang": "reversed",
+                "train": [{"file": str(folder / "train.tsv")}],
+                "valid": [{"file": str(folder / "valid.tsv")}],
+                "tokenizer": {"vocab_size": 400},
+            },
+            "model": {
+                "d_model": 64,
+                "n_heads": 4,
+                "d_ff": 128,
+                "n_encoder_layers": 1,
+                "n_decoder_layers": 1,
+                "dropout": 0.0,
+            },
+            "train": {
+                "max_steps": 450,
+                "batch_tokens": 512,
+                "lr": 5e-3,
+                "warmup_steps": 40,
+                "schedule": "cosine",
+                "threads": 1,
+                "precision": "float32",
+                "validate_every": 450,
+                "average": 1,
+                "label_smoothing": 0.0,
+            },
+        }
+    )
+    with pytest.MonkeyPatch.context() as patch, one_thread():
+        patch.setenv("REGARD_CACHE", str(folder / "cache"))
+        outcome = launch.start(run, RunFolder(folder / "run"), Silence())
+    assert outcome.model is not None
+    return outcome.model
+
+
+@pytest.fixture(scope="session")
+def reverse(reverse_model: Path) -> Translator:
+    return Translator(reverse_model)
+
+
+@pytest.fixture(scope="session")
+def reverse_test() -> list[tuple[str, str]]:
+    """Pairs of the reverse task that were not trained on."""
+    return [pair for pair in reverse_pairs(60, 3) if len(pair[0].split()) > 2][:40]
+
+
+@pytest.fixture(scope="session")
+def reverse_vocabulary(reverse: Translator) -> Vocabulary:
+    return reverse.tokenizer.src
+
+
+RandomModel = Callable[..., Path]
+
+
+@pytest.fixture
+def random_model(tmp_path: Path, reverse_vocabulary: Vocabulary) -> RandomModel:
+    """A whole model folder with random weights: of float64 unless told, so that no sum depends on its order."""
+
+    def make(
+        name: str = "random",
+        dtype: torch.dtype = torch.float64,
+        tgt_lang: str = "reversed",
+        change: Callable[[Transformer, Vocabulary], None] = lambda model, vocabulary: None,
+        **sizes: Any,
+    ) -> Path:
+        size = reverse_vocabulary.size
+        wanted = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder_layers": 1, "n_decoder_layers": 2} | sizes
+        config = ModelConfig(**wanted, src_vocab_size=size, tgt_vocab_size=size)
+        torch.manual_seed(7)
+        model = Transformer(config).to(dtype).requires_grad_(False)
+        change(model, reverse_vocabulary)
+        weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
+        files = Tokenizer(reverse_vocabulary, reverse_vocabulary).files()
+        with atomic_folder(tmp_path / name) as folder:
+            write_model(folder, ModelDescription(config, DecodeConfig(), "en", tgt_lang, False, files), weights, "")
+        return tmp_path / name
+
+    return make
+
+
+@pytest.fixture
+def newline_model(random_model: RandomModel) -> Path:
+    """A model that likes nothing better than the bytes of line breaks, and never ends."""
+
+    def prefer_line_breaks(model: Transformer, vocabulary: Vocabulary) -> None:
+        pieces = vocabulary.pieces(range(vocabulary.size))
+        # \n, \r, and the three bytes of U+2028 in order
+        wanted = [pieces.index(f"<0x{byte:02X}>") for byte in (0x0A, 0x0D, 0xE2, 0x80, 0xA8)]
+        norm = model.decoder[-1].around_ffn.norm
+        norm.weight.zero_()
+        norm.bias.zero_()
+        norm.bias[0] = 1.0
+        liking_V = model.output.weight[:, 0]
+        liking_V.uniform_()
+        liking_V[EOS] = -50.0
+        liking_V[wanted] = torch.arange(len(wanted) + 10.0, 10.0, -1.0, dtype=liking_V.dtype)
+
+    return random_model("newlines", sharing="none", change=prefer_line_breaks)

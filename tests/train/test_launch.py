@@ -1,0 +1,270 @@
+"""Starting, and going on: what is refused, what is said first, what comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.config import ONE_VOCABULARY, RunConfig, load_recipe, run_from_dict
+from regard.errors import ConfigError, RunError
+from regard.files import default_cache
+from regard.folder import read_description, read_weights
+from regard.text.tokenizer import Tokenizer
+from regard.train.launch import resume, start
+from regard.train.run import RunFolder
+
+Contents = Callable[[Path], dict[str, bytes]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "run")
+
+
+def test_a_run_leaves_a_model_and_its_history(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    outcome = start(toy_run(), folder, heard)
+    assert (outcome.ending, outcome.step, outcome.model) == ("finished", 12, folder.model)
+    assert folder.saved_steps() == [4, 8, 12]
+    assert [report.step for report in heard.steps] == list(range(1, 13))
+    assert [report.step for report in heard.validations] == [4, 8, 12]
+    assert [row["step"] for row in folder.read_metrics() if row["kind"] == "validation"] == [4, 8, 12]
+    sizes = read_description(folder.model).model
+    assert folder.read_config() == dataclasses.replace(toy_run(), model=sizes)
+    assert heard.steps[-1].loss < heard.steps[0].loss
+
+
+def test_a_run_is_never_overwritten(regard: Any, recipe: Path, folder: RunFolder, contents: Contents) -> None:
+    assert regard("train", recipe, "--run", folder.path).wait()[0] == 0
+    before = contents(folder.path)
+    code, out, errors = regard("train", recipe, "--run", folder.path, "--set", "train.seed=2").wait()
+    assert (code, out) == (5, "")
+    assert errors.startswith(f"regard: {folder.path} holds a run already. Go on with it: --resume.")
+    assert contents(folder.path) == before
+
+
+def test_a_folder_that_holds_something_else_is_no_obstacle(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    folder.checkpoints.mkdir(parents=True)
+    (folder.path / "notes.txt").write_text("mine")
+    assert start(toy_run("train.max_steps=2"), folder, heard).ending == "finished"
+    assert (folder.path / "notes.txt").read_text() == "mine"
+
+
+def test_nothing_to_resume(regard: Any, recipe: Path, tmp_path: Path) -> None:
+    code, out, errors = regard("train", recipe, "--run", tmp_path / "none", "--resume").wait()
+    assert (code, out) == (5, "")
+    assert errors == f"regard: there is no run at {tmp_path / 'none'} to resume: it has no config.json\n"
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("{", "is not that of a run"),
+        ("[]", "is not that of a run"),
+        ("{}", "format_version"),
+        ('{"format_version": 99}', "was written by a newer Regard (format 99); update Regard"),
+        ('{"format_version": 1, "train": {"sede": 1}}', "did you mean 'seed'?"),
+    ],
+)
+def test_a_run_whose_settings_cannot_be_read(
+    toy_run: Any, folder: RunFolder, heard: Any, config: str, words: str
+) -> None:
+    folder.path.mkdir()
+    folder.config.write_text(config)
+    with pytest.raises(RunError) as caught:
+        resume(toy_run(), folder, heard)
+    assert words in str(caught.value)
+
+
+def test_a_run_cut_off_before_its_first_checkpoint_starts_again(
+    toy_run: Any, folder: RunFolder, heard: Any, tmp_path: Path, contents: Contents
+) -> None:
+    start(toy_run(), folder, heard)
+    bare = RunFolder(tmp_path / "bare")
+    bare.path.mkdir()
+    bare.config.write_bytes(folder.config.read_bytes())
+    bare.metrics.write_bytes(folder.metrics.read_bytes()[:1000])
+    outcome = resume(toy_run(), bare, heard)
+    assert "there is no checkpoint yet: starting from the beginning" in heard.messages
+    assert outcome.ending == "finished"
+    assert contents(bare.model) == contents(folder.model)
+    assert [row["step"] for row in bare.read_metrics() if row["kind"] == "step"] == list(range(1, 13))
+
+
+def test_a_change_is_said_before_it_takes_effect(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    start(toy_run("train.max_steps=4"), folder, heard)
+    heard.messages.clear()
+    changed = toy_run("train.max_steps=6", "train.lr=0.5", "train.schedule=constant", "model.dropout=0.3")
+    changed = dataclasses.replace(
+        changed, data=dataclasses.replace(changed.data, train=(dataclasses.replace(changed.data.train[0], size=99),))
+    )
+    resume(changed, folder, heard)
+    assert heard.messages[:5] == [
+        "changed: data.train.0.size: 150 → 99",
+        "changed: model.dropout: 0.1 → 0.3",
+        "changed: train.lr: 0.003 → 0.5",
+        "changed: train.max_steps: 4 → 6",
+        "changed: train.schedule: 'inverse_sqrt' → 'constant'",
+    ]
+    assert heard.messages.index("resumed at step 4, epoch 1") < heard.messages.index("step 5")
+    assert "99" in heard.messages[5]  # the pairs are prepared after that
+    assert [report.lr for report in heard.steps[-2:]] == [0.5, 0.5]
+    assert folder.read_config().train.lr == 0.5
+    assert read_description(folder.model).model.dropout == 0.3
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "model.d_model=32",
+        "model.n_encoder_layers=2",
+        "model.norm_order=pre",
+        "data.tokenizer.vocab_size=310",
+        "data.tokenizer.kind=unigram",
+        "data.lowercase=true",
+    ],
+)
+def test_another_model_is_refused(
+    toy_run: Any, folder: RunFolder, heard: Any, contents: Contents, setting: str
+) -> None:
+    start(toy_run("train.max_steps=4"), folder, heard)
+    before = contents(folder.path)
+    with pytest.raises(RunError) as caught:
+        resume(toy_run(setting, "model.dropout=0.3"), folder, heard)
+    name = setting.partition("=")[0]
+    assert f"cannot go on with another model: {name} changed. Start a new run with --run." in str(caught.value)
+    assert contents(folder.path) == before
+
+
+def test_tokenizer_files_may_move_but_not_change(toy_run: Any, folder: RunFolder, heard: Any, tmp_path: Path) -> None:
+    start(toy_run("train.max_steps=4"), folder, heard)
+    moved, other = tmp_path / "moved.model", tmp_path / "other.model"
+    moved.write_bytes((folder.model / "tokenizer.model").read_bytes())
+    start(toy_run("train.max_steps=1", "data.tokenizer.vocab_size=320"), RunFolder(tmp_path / "other"), heard)
+    other.write_bytes((tmp_path / "other" / "model" / "tokenizer.model").read_bytes())
+    with pytest.raises(RunError, match=r"data\.tokenizer\.files changed"):
+        resume(toy_run(f'data.tokenizer.files=["{other}"]'), folder, heard)
+    assert resume(toy_run(f'data.tokenizer.files=["{moved}"]'), folder, heard).step == 12
+    with pytest.raises(RunError, match=r"data\.tokenizer\.files changed"):
+        resume(toy_run(), folder, heard)
+
+
+def test_a_finished_run_says_so_and_leaves_the_model(
+    toy_run: Any, folder: RunFolder, heard: Any, contents: Contents
+) -> None:
+    start(toy_run(), folder, heard)
+    before = contents(folder.path)
+    heard.messages.clear()
+    outcome = resume(toy_run(), folder, heard)
+    assert outcome == (outcome.__class__)("finished", 12, folder.model)
+    assert heard.messages[-1] == (
+        "the run was over already (finished); raise train.max_steps or train.max_epochs to go on"
+    )
+    assert contents(folder.path) == before
+
+
+def test_with_more_steps_a_finished_run_goes_on(
+    toy_run: Any, folder: RunFolder, heard: Any, tmp_path: Path, contents: Contents
+) -> None:
+    start(toy_run("train.max_steps=8"), folder, heard)
+    outcome = resume(toy_run(), folder, heard)
+    assert (outcome.ending, outcome.step) == ("finished", 12)
+    longer = RunFolder(tmp_path / "longer")
+    start(toy_run(), longer, heard)
+    assert contents(longer.model) == contents(folder.model)
+
+
+def test_a_run_that_stopped_early_or_out_of_time_is_over_too(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    stuck = ("train.lr=1e-30", "train.patience=1")
+    assert start(toy_run(*stuck), folder, heard).ending == "stopped early"
+    before = folder.saved_steps()
+    assert resume(toy_run(*stuck), folder, heard).ending == "stopped early"
+    assert heard.messages[-1] == "the run was over already (stopped early); raise train.patience to go on"
+    assert folder.saved_steps() == before == [4, 8]
+    assert resume(toy_run(*stuck, "train.max_minutes=1e-9", "train.patience=9"), folder, heard).ending == "time is up"
+    assert folder.saved_steps() == before
+
+
+def test_time_is_up(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    outcome = start(toy_run("train.max_minutes=1e-9"), folder, heard)
+    assert (outcome.ending, outcome.step) == ("time is up", 1)
+    assert [report.step for report in heard.validations] == [1]
+    assert folder.model.exists()
+
+
+def test_epochs_end_a_run_and_are_when_it_validates(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    outcome = start(toy_run("train.max_epochs=2", "train.max_steps=1000", "train.validate_every=0"), folder, heard)
+    assert outcome.ending == "finished"
+    assert [report.epoch for report in heard.validations] == [1, 2]
+    assert heard.validations[-1].step == outcome.step == 2 * heard.validations[0].step
+
+
+def test_damaged_checkpoints_are_refused_and_the_one_before_is_as_good(
+    toy_run: Any, folder: RunFolder, heard: Any, contents: Contents
+) -> None:
+    start(toy_run("train.ema=0.9"), folder, heard)
+    model = contents(folder.model)
+    last = folder.checkpoint(12)
+    saved = contents(last)
+    for name, whole in saved.items():
+        middle = len(whole) // 2
+        altered = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+        # Nothing vouches for the numbers in the state: of it, only half a file is seen to be wrong.
+        for damaged in (None, whole[:middle] if name == "training/state.json" else altered):
+            (last / name).unlink()
+            if damaged is not None:
+                (last / name).write_bytes(damaged)
+            with pytest.raises(RunError) as caught:
+                resume(toy_run("train.ema=0.9"), folder, heard)
+            assert str(caught.value).startswith(f"the checkpoint {last} cannot be read: ")
+            assert str(caught.value).endswith("Delete it to resume from the one before.")
+            (last / name).write_bytes(whole)
+    shutil.rmtree(last)
+    assert resume(toy_run("train.ema=0.9"), folder, heard).step == 12
+    assert "resumed at step 8, epoch 1" in heard.messages
+    assert contents(folder.model) == model
+
+
+def test_without_validation_data_the_last_checkpoint_is_the_model(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    run: RunConfig = toy_run("train.average=1")
+    run = dataclasses.replace(run, data=dataclasses.replace(run.data, valid=()))
+    start(run, folder, heard)
+    assert heard.validations == []
+    last, model = read_weights(folder.checkpoint(12)), read_weights(folder.model)
+    for name, weight in model.items():
+        np.testing.assert_array_equal(weight, last[name])
+
+
+@pytest.mark.parametrize("setting", ["data.tokenizer.joint=false", 'data.tokenizer.files=["a.model", "b.model"]'])
+def test_one_matrix_for_two_vocabularies_is_refused_when_the_recipe_is_read(
+    recipe: Path, toy_run: Any, folder: RunFolder, heard: Any, setting: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(recipe, [setting])
+    assert str(caught.value) == f"{recipe}: {ONE_VOCABULARY}"
+    assert load_recipe(recipe, [setting, "model.sharing=output"]).model.sharing == "output"
+    assert run_from_dict({"data": {"tokenizer": {"files": ["a.model"], "joint": False}}}).model.sharing == "all"
+
+
+def test_two_vocabularies(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    start(toy_run("data.tokenizer.joint=false", "model.sharing=output", "train.max_steps=4"), folder, heard)
+    description = read_description(folder.model)
+    assert not Tokenizer.from_files(description.tokenizer, False).joint
+    assert resume(toy_run("data.tokenizer.joint=false", "model.sharing=output"), folder, heard).step == 12
+
+
+def test_more_averaged_than_kept_is_refused(recipe: Path) -> None:
+    words = r"train\.average = 5 but only train\.keep = 2 checkpoints are kept"
+    with pytest.raises(ConfigError, match=words):
+        load_recipe(recipe, ["train.average=5", "train.keep=2"])
+    assert load_recipe(recipe, ["train.average=2", "train.keep=2"]).train.average == 2
+
+
+def test_the_cache_is_ours(cache: Path) -> None:
+    assert default_cache() == cache

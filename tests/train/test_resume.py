@@ -1,0 +1,162 @@
+"""A run can be cut off at any moment, and ends, bit for bit, where an unbroken one ends."""
+
+from __future__ import annotations
+
+import json
+import random
+import select
+import shlex
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from regard.train.run import RunFolder
+
+# Everything that could be forgotten between two processes is on.
+ALL_ON = (
+    "data.tokenizer.kind=unigram",
+    "data.tokenizer.sampling=0.2",
+    "model.dropout=0.2",
+    "model.attention_dropout=0.1",
+    "train.ema=0.9",
+    "train.accumulate=2",
+    "train.max_steps=72",
+    "train.validate_every=12",
+    "train.checkpoint_every=4",
+    "train.log_every=3",
+)
+CLOCK = {"seconds", "seconds_left", "tokens_per_second"}
+
+Contents = Callable[[Path], dict[str, bytes]]
+
+
+def arguments(recipe: Path, folder: RunFolder, settings: tuple[str, ...] = ALL_ON) -> list[object]:
+    changed = [word for setting in settings for word in ("--set", setting)]
+    again = ["--resume"] if folder.config.exists() else []
+    return ["train", recipe, "--run", folder.path, *changed, *again]
+
+
+def without_clock(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: without_clock(value) for key, value in tree.items() if key not in CLOCK}
+    return tree
+
+
+def everything(folder: RunFolder, contents: Contents) -> dict[str, Any]:
+    """All that is in a run's folder, but for what a clock has said."""
+    found: dict[str, Any] = dict(contents(folder.path))
+    for name in found:
+        if name.endswith("state.json"):
+            found[name] = without_clock(json.loads(found[name]))
+            found[name].pop("interruptions")
+    found["metrics.jsonl"] = [without_clock(json.loads(line)) for line in found["metrics.jsonl"].splitlines()]
+    return found
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys()
+    assert [name for name in one if one[name] != other[name]] == []
+
+
+def kill_after(child: Any, lines: int, how: int, folder: RunFolder) -> int:
+    """Kill -9 after some lines: at once, a little later, or in the midst of writing a checkpoint."""
+    for _ in range(lines):
+        child.line()
+    if how > 0:
+        child.let_go()
+        for _ in range(how):
+            if select.select([child.out], [], [], 0)[0]:
+                break
+    elif how < 0:
+        child.let_go()
+        while not select.select([child.out], [], [], 0)[0]:
+            if folder.checkpoints.exists() and list(folder.checkpoints.glob(".tmp-*")):
+                break
+    return int(child.kill())
+
+
+def test_killed_ten_times_it_ends_where_an_unbroken_run_ends(
+    regard: Any, recipe: Path, tmp_path: Path, contents: Contents
+) -> None:
+    unbroken, broken = RunFolder(tmp_path / "unbroken"), RunFolder(tmp_path / "broken")
+    code, _, errors = regard(*arguments(recipe, unbroken)).wait()
+    assert (code, errors) == (0, "")
+
+    draw = random.Random(2017)
+    cut_off_at, half_written = [], 0
+    for _ in range(10):
+        child = regard(*arguments(recipe, broken))
+        how = draw.choice([0, draw.randrange(1, 3000), -1])
+        assert kill_after(child, draw.randint(1, 7), how, broken) == -signal.SIGKILL
+        cut_off_at.append(max(broken.saved_steps(), default=0))
+        half_written += any(broken.checkpoints.glob(".tmp-*"))
+        assert not broken.model.exists()
+    assert len({*cut_off_at}) > 3  # it came forward in between
+    assert half_written > 0
+
+    code, _, errors = regard(*arguments(recipe, broken)).wait()
+    assert (code, errors) == (0, "")
+    one, other = everything(unbroken, contents), everything(broken, contents)
+    steps = [row["step"] for row in other["metrics.jsonl"] if row["kind"] == "step"]
+    assert steps == list(range(3, 73, 3))
+    assert one["checkpoints/step-00000072/training/weights.safetensors"] != one["model/weights.safetensors"]
+    same(one, other)
+
+
+def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(
+    regard: Any, recipe: Path, tmp_path: Path, contents: Contents
+) -> None:
+    settings = ("train.max_steps=24", "train.validate_every=8", "train.log_every=4", "model.dropout=0.2")
+    unbroken, broken = RunFolder(tmp_path / "unbroken"), RunFolder(tmp_path / "broken")
+    assert regard(*arguments(recipe, unbroken, settings)).wait()[0] == 0
+    words_to_go_on: list[object] = arguments(recipe, broken, settings)
+    for number, words in ((signal.SIGINT, "step       4"), (signal.SIGTERM, "step      12")):
+        child = regard(*words_to_go_on)
+        child.wait_for(words)
+        child.send(number)
+        code, out, errors = child.wait()
+        assert (code, errors) == (130, "")
+        saved = broken.saved_steps()[-1]
+        told = out.splitlines()
+        assert told[0] == "stopping after this step; once more to stop at once"
+        assert told[-2] == f"interrupted at step {saved}; the run is in {broken.path}"
+        assert told[-1].startswith("go on with: regard train ")
+        words_to_go_on = [*shlex.split(told[-1].removeprefix("go on with: regard "))]
+        assert saved % 8 != 0
+        assert not broken.model.exists()
+    assert len(broken.saved_steps()) == 2  # the last step, and step 8: the first interruption is over
+    assert regard(*words_to_go_on).wait()[0] == 0
+    same(everything(unbroken, contents), everything(broken, contents))
+
+
+def test_a_second_ctrl_c_stops_at_once(regard: Any, recipe: Path, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    child = regard(*arguments(recipe, folder, ("train.max_steps=100000", "train.validate_every=100000")))
+    child.wait_for("step       3")
+    child.send(signal.SIGINT)
+    child.wait_for("once more to stop at once")  # the step is not over: it waits for us to read on
+    child.send(signal.SIGINT)
+    code, out, errors = child.wait()
+    assert (code, out, errors.strip()) == (130, "", "interrupted")
+    assert folder.saved_steps() == []
+    assert [row["step"] for row in folder.read_metrics()] == [1, 2, 3]
+
+
+def test_what_a_kill_left_half_written_is_ignored_and_cleared_away(
+    regard: Any, recipe: Path, tmp_path: Path, contents: Contents
+) -> None:
+    whole, folder = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "run")
+    assert regard(*arguments(recipe, whole, ())).wait()[0] == 0
+    assert regard(*arguments(recipe, folder, ("train.max_steps=8",))).wait()[0] == 0
+    half = folder.checkpoints / ".tmp-step-00000012-99"
+    half.mkdir()
+    (half / "weights.safetensors").write_bytes(b"half")
+    (folder.path / ".tmp-config.json-99").write_bytes(b"{")
+    folder.model.rename(folder.path / ".replaced-model")  # killed between the two renames of a replacement
+    with folder.metrics.open("a") as file:
+        file.write('{"kind": "step", "step": 9, "epo')
+    code, out, errors = regard(*arguments(recipe, folder, ())).wait()
+    assert (code, errors) == (0, "")
+    assert "resumed at step 8" in out
+    same(everything(whole, contents), everything(folder, contents))

@@ -1,0 +1,71 @@
+"""A run's folder: what counts as a checkpoint, and metrics that a kill may have cut off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regard.config import RunConfig
+from regard.errors import RunError
+from regard.train.run import RunFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    folder = RunFolder(tmp_path / "a run 运行")
+    folder.create(RunConfig())
+    return folder
+
+
+def test_only_checkpoints_count_as_checkpoints(folder: RunFolder) -> None:
+    for name in ("step-foo", "step-", "step-00000003.bak", "step-7", ".tmp-step-00000009-1", "notes"):
+        (folder.checkpoints / name).mkdir()
+    assert folder.saved_steps() == []
+    for step in (12, 3, 123_456_789):
+        folder.checkpoint(step).mkdir()
+    assert folder.saved_steps() == [3, 12, 123_456_789]
+    folder.keep_only({12})
+    assert folder.saved_steps() == [12]
+    assert (folder.checkpoints / "step-foo").exists()
+    assert not folder.checkpoint(3).exists()
+
+
+def test_a_folder_without_checkpoints_has_none(tmp_path: Path) -> None:
+    assert RunFolder(tmp_path / "none").saved_steps() == []
+    assert RunFolder(tmp_path / "none").read_metrics() == []
+
+
+def test_the_settings_come_back(folder: RunFolder) -> None:
+    assert folder.read_config() == RunConfig()
+    with pytest.raises(RunError, match="holds a run already"):
+        folder.create(RunConfig())
+
+
+def test_cleaning(folder: RunFolder) -> None:
+    (folder.path / ".tmp-config.json-1").write_text("half")
+    (folder.checkpoints / ".tmp-step-00000001-1").mkdir()
+    (folder.checkpoints / ".tmp-step-00000001-1" / "weights.safetensors").write_text("half")
+    folder.checkpoint(2).mkdir()
+    folder.clean()
+    assert sorted(p.name for p in folder.path.rglob("*")) == ["checkpoints", "config.json", "step-00000002"]
+
+
+def test_metrics(folder: RunFolder) -> None:
+    for step in (1, 2, 3):
+        folder.append_metrics({"kind": "step", "step": step, "text": "我"})
+    whole = folder.metrics.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for cut in range(len(whole)):
+        folder.metrics.write_bytes(whole[:cut])
+        count = sum(len(b"".join(lines[: n + 1]).rstrip()) <= cut for n in range(3))
+        assert [row["step"] for row in folder.read_metrics()] == [1, 2, 3][:count]
+    folder.metrics.write_bytes(whole[:-4])
+    folder.forget_metrics_after(1)
+    assert folder.metrics.read_bytes() == lines[0]
+
+
+def test_metrics_that_cannot_be_written(folder: RunFolder) -> None:
+    folder.metrics.mkdir()
+    with pytest.raises(RunError, match=r"metrics\.jsonl could not be written"):
+        folder.append_metrics({"step": 1})
