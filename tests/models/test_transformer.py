@@ -16,8 +16,9 @@ from regard.config import ModelConfig, NormOrder, Position, Sharing
 from regard.core.attention import MultiHeadAttention
 from regard.core.linear import Linear
 from regard.core.norms import LayerNorm
+from regard.core.residual import Residual
 from regard.core.taps import Tap, listen, record, tap_paths
-from regard.models.transformer import PAD, Residual, Transformer, paper_learning_rate
+from regard.models.transformer import PAD, Transformer, paper_learning_rate
 
 VOCABULARY = 12
 POSITIONS: tuple[Position, ...] = get_args(Position)
@@ -374,7 +375,7 @@ def test_dropout_acts_in_training_only_and_by_the_seed(order: NormOrder) -> None
 def test_dropout_falls_on_what_a_sublayer_adds_and_not_on_the_residual(order: NormOrder) -> None:
     """The paper, section 5.4: on the output of each sublayer, before it is added and normalised."""
     torch.manual_seed(0)
-    around = Residual(small_config(dropout=0.5, norm_order=order))
+    around = Residual(8, order, "layernorm", dropout=0.5)
     x = torch.randn(50, 8)
     with record(around, "resid") as trace:
         around.after(x, torch.ones_like(x))

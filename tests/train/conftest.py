@@ -149,9 +149,10 @@ class LineByLine(io.RawIOBase):
 
     def write(self, content: bytes) -> int:  # type: ignore[override]
         content = bytes(content)
-        os.write(self.out, content)
-        for _ in range(content.count(b"\n")):
-            os.read(self.asked, 1)
+        for part in content.splitlines(keepends=True):
+            os.write(self.out, part)
+            if part.endswith(b"\n"):
+                os.read(self.asked, 1)
         return len(content)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import select
 import shlex
@@ -59,21 +60,35 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert [name for name in one if one[name] != other[name]] == []
 
 
-def kill_after(child: Any, lines: int, how: int, folder: RunFolder) -> int:
-    """Kill -9 after some lines: at once, a little later, or in the midst of writing a checkpoint."""
-    for _ in range(lines):
-        child.line()
-    if how > 0:
-        child.let_go()
-        for _ in range(how):
-            if select.select([child.out], [], [], 0)[0]:
-                break
-    elif how < 0:
-        child.let_go()
-        while not select.select([child.out], [], [], 0)[0]:
-            if folder.checkpoints.exists() and list(folder.checkpoints.glob(".tmp-*")):
-                break
-    return int(child.kill())
+def says(child: Any) -> bool:
+    """Whether there is a line to read, or the end."""
+    return bool(select.select([child.out], [], [], 0)[0])
+
+
+def go_a_little_further(child: Any, looks: int) -> None:
+    """Let it work while we look `looks` times whether it has come to the next line."""
+    child.let_go()
+    while looks and not says(child):
+        looks -= 1
+
+
+def stop_while_it_writes(child: Any, folder: RunFolder) -> None:
+    """Let it work until it is in the midst of writing a checkpoint, and hold it there."""
+
+    def writing() -> bool:
+        return any(folder.checkpoints.glob(".tmp-*"))
+
+    child.let_go()
+    while True:
+        if says(child):
+            assert child.out.readline(), "it ended before it wrote a checkpoint"
+            child.let_go()
+        if writing():
+            child.send(signal.SIGSTOP)
+            os.waitpid(child.pid, os.WUNTRACED)
+            if writing():
+                return
+            child.send(signal.SIGCONT)
 
 
 def test_killed_ten_times_it_ends_where_an_unbroken_run_ends(
@@ -84,16 +99,20 @@ def test_killed_ten_times_it_ends_where_an_unbroken_run_ends(
     assert (code, errors) == (0, "")
 
     draw = random.Random(2017)
-    cut_off_at, half_written = [], 0
-    for _ in range(10):
+    cut_off_at = []
+    for number in range(10):
         child = regard(*arguments(recipe, broken))
-        how = draw.choice([0, draw.randrange(1, 3000), -1])
-        assert kill_after(child, draw.randint(1, 7), how, broken) == -signal.SIGKILL
-        cut_off_at.append(max(broken.saved_steps(), default=0))
-        half_written += any(broken.checkpoints.glob(".tmp-*"))
+        for _ in range(draw.randint(1, 7)):
+            child.line()
+        if number % 3 == 1:
+            go_a_little_further(child, draw.randrange(1, 3000))
+        elif number % 3 == 2:
+            stop_while_it_writes(child, broken)
+        assert child.kill() == -signal.SIGKILL
+        assert any(broken.checkpoints.glob(".tmp-*")) or number % 3 != 2
         assert not broken.model.exists()
+        cut_off_at.append(max(broken.saved_steps(), default=0))
     assert len({*cut_off_at}) > 3  # it came forward in between
-    assert half_written > 0
 
     code, _, errors = regard(*arguments(recipe, broken)).wait()
     assert (code, errors) == (0, "")

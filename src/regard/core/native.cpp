@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include <omp.h>
+
 namespace {
 
 using bf16 = uint16_t;
@@ -132,6 +134,110 @@ void paired_loss_rows(T* logits, const int64_t* targets, float right, float stre
   }
 }
 
+// A byte for each of eight neighbours, from a counter: the same (seed, place) always gives the same bytes, so that
+// the backward pass draws the forward pass's mask again instead of keeping it (splitmix64, Steele et al. 2014).
+inline uint64_t eight_bytes(uint64_t seed, uint64_t place) {
+  uint64_t z = seed + place * 0x9e3779b97f4a7c15ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+// factors[d] = 0 where an element is dropped, else `scale`. Rows are numbered in whole groups of eight.
+inline void dropout_factors(float* factors, uint64_t seed, int64_t row, int64_t size, int threshold, float scale) {
+  int64_t groups = (size + 7) / 8;
+  for (int64_t group = 0; group < groups; ++group) {
+    uint64_t bytes = eight_bytes(seed, static_cast<uint64_t>(row * groups + group));
+    int64_t last = std::min<int64_t>(8, size - group * 8);
+    for (int64_t k = 0; k < last; ++k) {
+      factors[group * 8 + k] = static_cast<int>((bytes >> (8 * k)) & 255) >= threshold ? scale : 0.0f;
+    }
+  }
+}
+
+// normed = (r − mean) / deviation · gain + bias, where r = x + dropout(change) is kept for the backward pass.
+template <typename T>
+void add_norm_rows(const T* x, const T* change, const float* gain, const float* bias, float eps, int threshold,
+                   uint64_t seed, T* resid, T* normed, float* means, float* rates, int64_t rows, int64_t size) {
+  float scale = 256.0f / (256 - threshold);
+#pragma omp parallel
+  {
+    std::vector<float> buffer(2 * size);
+    float *r = buffer.data(), *factors = r + size;
+    std::fill(factors, factors + size, 1.0f);
+#pragma omp for schedule(static)
+    for (int64_t row = 0; row < rows; ++row) {
+      const T *x_row = x + row * size, *change_row = change + row * size;
+      T *resid_row = resid + row * size, *normed_row = normed + row * size;
+      if (threshold) dropout_factors(factors, seed, row, size, threshold, scale);
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t d = 0; d < size; ++d) {
+        write(resid_row[d], read(x_row[d]) + read(change_row[d]) * factors[d]);
+        r[d] = read(resid_row[d]);
+        sum += r[d];
+      }
+      float mean = sum / size, square = 0;
+#pragma omp simd reduction(+ : square)
+      for (int64_t d = 0; d < size; ++d) square += (r[d] - mean) * (r[d] - mean);
+      float rate = 1.0f / std::sqrt(square / size + eps);
+      means[row] = mean;
+      rates[row] = rate;
+#pragma omp simd
+      for (int64_t d = 0; d < size; ++d) write(normed_row[d], (r[d] - mean) * rate * gain[d] + bias[d]);
+    }
+  }
+}
+
+// Gradients by x and change; those by gain and bias are added to float32 sums.
+template <typename T>
+void add_norm_backward_rows(const T* grad, const T* resid, const float* gain, const float* means, const float* rates,
+                            int threshold, uint64_t seed, T* grad_x, T* grad_change, float* grad_gain,
+                            float* grad_bias, int64_t rows, int64_t size) {
+  float scale = 256.0f / (256 - threshold);
+#pragma omp parallel
+  {
+    std::vector<float> buffer(5 * size, 0.0f);
+    float *unit = buffer.data(), *scaled = unit + size, *factors = scaled + size;
+    float *own_gain = factors + size, *own_bias = own_gain + size;
+    std::fill(factors, factors + size, 1.0f);
+#pragma omp for schedule(static)
+    for (int64_t row = 0; row < rows; ++row) {
+      const T *grad_row = grad + row * size, *resid_row = resid + row * size;
+      T *x_row = grad_x + row * size, *change_row = grad_change + row * size;
+      float mean = means[row], rate = rates[row], sum = 0, product = 0;
+#pragma omp simd reduction(+ : sum, product)
+      for (int64_t d = 0; d < size; ++d) {
+        float g = read(grad_row[d]);
+        unit[d] = (read(resid_row[d]) - mean) * rate;
+        scaled[d] = g * gain[d];
+        own_gain[d] += g * unit[d];
+        own_bias[d] += g;
+        sum += scaled[d];
+        product += scaled[d] * unit[d];
+      }
+      sum /= size;
+      product /= size;
+      if (threshold) dropout_factors(factors, seed, row, size, threshold, scale);
+#pragma omp simd
+      for (int64_t d = 0; d < size; ++d) {
+        float value = rate * (scaled[d] - sum - unit[d] * product);
+        write(x_row[d], value);
+        write(change_row[d], value * factors[d]);
+      }
+    }
+    // One thread after the other in the order of their numbers, so that the sums never depend on who was first.
+#pragma omp for ordered schedule(static, 1)
+    for (int thread = 0; thread < omp_get_num_threads(); ++thread) {
+#pragma omp ordered
+      for (int64_t d = 0; d < size; ++d) {
+        grad_gain[d] += own_gain[d];
+        grad_bias[d] += own_bias[d];
+      }
+    }
+  }
+}
+
 }  // namespace
 
 #define EXPORT(type, suffix)                                                                                        \
@@ -146,7 +252,25 @@ void paired_loss_rows(T* logits, const int64_t* targets, float right, float stre
                      size);                                                                                         \
   }
 
+#define EXPORT_NORM(type, suffix)                                                                                   \
+  void regard_add_norm_##suffix(const void* x, const void* change, const float* gain, const float* bias, float eps, \
+                                int threshold, uint64_t seed, void* resid, void* normed, float* means,              \
+                                float* rates, int64_t rows, int64_t size) {                                         \
+    add_norm_rows(static_cast<const type*>(x), static_cast<const type*>(change), gain, bias, eps, threshold, seed,  \
+                  static_cast<type*>(resid), static_cast<type*>(normed), means, rates, rows, size);                 \
+  }                                                                                                                 \
+  void regard_add_norm_backward_##suffix(const void* grad, const void* resid, const float* gain,                    \
+                                         const float* means, const float* rates, int threshold, uint64_t seed,      \
+                                         void* grad_x, void* grad_change, float* grad_gain, float* grad_bias,       \
+                                         int64_t rows, int64_t size) {                                              \
+    add_norm_backward_rows(static_cast<const type*>(grad), static_cast<const type*>(resid), gain, means, rates,     \
+                           threshold, seed, static_cast<type*>(grad_x), static_cast<type*>(grad_change), grad_gain, \
+                           grad_bias, rows, size);                                                                  \
+  }
+
 extern "C" {
+EXPORT_NORM(float, float32)
+EXPORT_NORM(bf16, bfloat16)
 EXPORT(float, float32)
 EXPORT(bf16, bfloat16)
 }

@@ -24,27 +24,14 @@ from regard.core.linear import Linear
 from regard.core.masks import causal_mask, padding_mask
 from regard.core.norms import build_norm
 from regard.core.positions import Positions, build_positions
+from regard.core.residual import Residual
 from regard.core.taps import Tap
 
 PAD = 0
 
 
-class Residual(nn.Module):
-    """post: norm(x + dropout(f(x))), the paper's.   pre: x + dropout(f(norm(x)))."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.pre = config.norm_order == "pre"
-        self.norm = build_norm(config.norm, config.d_model)
-        self.dropout = Dropout(config.dropout)
-        self.resid, self.normed = Tap(), Tap()
-
-    def before(self, x: Tensor) -> Tensor:
-        return self.normed(self.norm(x)) if self.pre else x
-
-    def after(self, x: Tensor, change: Tensor) -> Tensor:
-        x = self.resid(x + self.dropout(change))
-        return x if self.pre else self.normed(self.norm(x))
+def build_residual(config: ModelConfig) -> Residual:
+    return Residual(config.d_model, config.norm_order, config.norm, config.dropout)
 
 
 class EncoderLayer(nn.Module):
@@ -54,7 +41,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
         self.ffn = FeedForward(config.d_model, config.d_ff, config.ffn, config.activation_dropout)
-        self.around_attention, self.around_ffn = Residual(config), Residual(config)
+        self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
     def forward(self, x_BMD: Tensor, mask: Tensor, bias: Tensor | None, positions: Positions) -> Tensor:
         seen = self.around_attention.before(x_BMD)
@@ -70,7 +57,11 @@ class DecoderLayer(nn.Module):
         self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
         self.cross = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
         self.ffn = FeedForward(config.d_model, config.d_ff, config.ffn, config.activation_dropout)
-        self.around_attention, self.around_cross, self.around_ffn = Residual(config), Residual(config), Residual(config)
+        self.around_attention, self.around_cross, self.around_ffn = (
+            build_residual(config),
+            build_residual(config),
+            build_residual(config),
+        )
 
     def forward(
         self,

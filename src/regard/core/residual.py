@@ -1,0 +1,94 @@
+"""Add & norm (the paper, section 3.1): what surrounds every sublayer.
+
+In training these are the steps that touch memory most and compute least: an addition, a dropout, two statistics.
+The C++ kernel does them in one pass over each row, forward and backward, and draws its dropout from a counter
+instead of keeping a mask. Wherever somebody listens, the steps are taken one by one.
+
+Shapes: ...D in, ...D out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from regard.config import NormKind, NormOrder
+from regard.core.dropout import Dropout
+from regard.core.native import library, pointer
+from regard.core.norms import LayerNorm, build_norm
+from regard.core.taps import Tap
+
+SUFFIXES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
+
+
+class Residual(nn.Module):
+    """post: norm(x + dropout(f(x))), the paper's.   pre: x + dropout(f(norm(x)))."""
+
+    def __init__(self, d_model: int, order: NormOrder, norm: NormKind, dropout: float) -> None:
+        super().__init__()
+        self.pre = order == "pre"
+        self.norm = build_norm(norm, d_model)
+        self.dropout = Dropout(dropout)
+        self.resid, self.normed = Tap(), Tap()
+
+    def before(self, x: Tensor) -> Tensor:
+        """What the sublayer sees."""
+        return self.normed(self.norm(x)) if self.pre else x
+
+    def after(self, x: Tensor, change: Tensor) -> Tensor:
+        """What goes on, given what the sublayer made of it."""
+        if self.can_fuse(x):
+            threshold = self.dropout.threshold if self.training else 0
+            return _AddNorm.apply(x, change, self.norm.weight, self.norm.bias, self.norm.eps, threshold)  # type: ignore[no-untyped-call, no-any-return]
+        x = self.resid(x + self.dropout(change))
+        return x if self.pre else self.normed(self.norm(x))
+
+    def can_fuse(self, x: Tensor) -> bool:
+        """Post-norm with LayerNorm in float32 or bf16 on the CPU, and nobody looking in between."""
+        if self.pre or not isinstance(self.norm, LayerNorm) or self.resid.heard or self.normed.heard:
+            return False
+        fits = x.device.type == "cpu" and x.dtype in SUFFIXES and self.norm.weight.dtype == torch.float32
+        return fits and library() is not None
+
+
+class _AddNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, change: Tensor, gain: Tensor, bias: Tensor, eps: float, threshold: int) -> Tensor:
+        native = library()
+        assert native is not None
+        x, change = x.contiguous(), change.contiguous()
+        rows, size = x.numel() // x.shape[-1], x.shape[-1]
+        seed = int(torch.randint(2**62, ())) if threshold else 0
+        resid, normed = torch.empty_like(x), torch.empty_like(x)
+        means, rates = torch.empty(2, rows).unbind()
+        native[f"regard_add_norm_{SUFFIXES[x.dtype]}"](
+            *map(pointer, (x, change, gain, bias)),
+            *(ctypes.c_float(eps), ctypes.c_int(threshold), ctypes.c_uint64(seed)),
+            *map(pointer, (resid, normed, means, rates)),
+            *(ctypes.c_int64(rows), ctypes.c_int64(size)),
+        )
+        ctx.save_for_backward(resid, gain, means, rates)
+        ctx.threshold, ctx.seed = threshold, seed
+        return normed
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        native = library()
+        assert native is not None
+        resid, gain, means, rates = ctx.saved_tensors
+        grad = grad.contiguous()
+        rows, size = resid.numel() // resid.shape[-1], resid.shape[-1]
+        grad_x, grad_change = torch.empty_like(resid), torch.empty_like(resid)
+        grad_gain, grad_bias = torch.zeros(2, size).unbind()
+        native[f"regard_add_norm_backward_{SUFFIXES[resid.dtype]}"](
+            *map(pointer, (grad, resid, gain, means, rates)),
+            *(ctypes.c_int(ctx.threshold), ctypes.c_uint64(ctx.seed)),
+            *map(pointer, (grad_x, grad_change, grad_gain, grad_bias)),
+            *(ctypes.c_int64(rows), ctypes.c_int64(size)),
+        )
+        return grad_x, grad_change, grad_gain, grad_bias, None, None
