@@ -28,8 +28,13 @@ class GrowingCache:
         return self.k_RHTK[:, :, :end], self.v_RHTK[:, :, :end]
 
     def reorder(self, rows_R: Tensor) -> None:
-        self.k_RHTK = self.k_RHTK.index_select(0, rows_R)
-        self.v_RHTK = self.v_RHTK.index_select(0, rows_R)
+        """Keep these rows in this order; only what has been written is moved."""
+        self.k_RHTK, self.v_RHTK = self.moved(self.k_RHTK, rows_R), self.moved(self.v_RHTK, rows_R)
+
+    def moved(self, old_RHTK: Tensor, rows_R: Tensor) -> Tensor:
+        new_RHTK = old_RHTK.new_empty(len(rows_R), *old_RHTK.shape[1:])
+        new_RHTK[:, :, : self.length] = old_RHTK[:, :, : self.length].index_select(0, rows_R)
+        return new_RHTK
 
 
 class FixedCache:
