@@ -1,7 +1,7 @@
 """Write docs/guide/commands.md from the commands' own help, so that the two cannot differ.
 
-    python docs/make_commands.py           write it
-    python docs/make_commands.py --check   exit with 1 where it is not up to date
+python docs/make_commands.py           write it
+python docs/make_commands.py --check   exit with 1 where it is not up to date
 """
 
 from __future__ import annotations

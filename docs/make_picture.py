@@ -1,6 +1,6 @@
 """Draw docs/live-display.svg: the live display of a training, from the reports of a real run.
 
-    python docs/make_picture.py runs/multi30k-en-de
+python docs/make_picture.py runs/multi30k-en-de
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from regard.train.run import RunFolder
 
 # Everything that could be forgotten between two processes is on.
 ALL_ON = (
-    "data.tokenizer.kind=unigram",
     "data.tokenizer.sampling=0.2",
     "model.dropout=0.2",
     "model.attention_dropout=0.1",

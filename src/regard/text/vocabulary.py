@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 
 import sentencepiece
 
 from regard.errors import ConfigError
+from regard.text.bpe_dropout import BpeDropout
 from regard.text.modelproto import model_kind
 from regard.text.normalise import normalise
 
@@ -68,14 +70,24 @@ class Vocabulary:
         """
         if not texts or amount <= 0:
             return self.encode(texts)
-        normalised = [normalise(text) for text in texts]
+        if self.kind == "bpe":
+            return self._bpe_dropout.sample(self.encode(texts), amount, seed)
+        return self._sample_unigram([normalise(text) for text in texts], 1 - amount, seed)
+
+    @cached_property
+    def _bpe_dropout(self) -> BpeDropout:
+        ids, processor = range(self.size), self._processor
+        whole = [
+            processor.is_byte(i) or processor.is_control(i) or processor.is_unknown(i) or processor.is_unused(i)
+            for i in ids
+        ]
+        return BpeDropout(self.pieces(ids), [processor.get_score(i) for i in ids], whole)
+
+    def _sample_unigram(self, texts: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
         drawn: list[list[int]] = []
-        alpha = amount if self.kind == "bpe" else 1 - amount
 
         def draw() -> None:
-            drawn.extend(
-                self._processor.encode(normalised, enable_sampling=True, nbest_size=-1, alpha=alpha, num_threads=1)
-            )
+            drawn.extend(self._processor.encode(texts, enable_sampling=True, nbest_size=-1, alpha=alpha, num_threads=1))
 
         with _sampling:
             sentencepiece.set_random_generator_seed(seed % 2**32)

@@ -1,0 +1,114 @@
+"""BPE-dropout (Provilkov et al. 2020): a word is merged as usual, but each merge is left out with some probability.
+
+SentencePiece can do this, but from version 0.2.1 on its draws differ from process to process, and a run that is
+resumed must see the same pieces again. So the merging is done here, from the pieces and their ranks, with Python's
+own generator. Most words meet no left-out merge at all, and for those the usual pieces are at hand: whether one is met,
+and at which merge, is one draw.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+SPACE = "▁"
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word in its usual pieces; `merges` is how many merges lead there."""
+
+    ids: tuple[int, ...]
+    symbols: tuple[str, ...]
+    merges: int
+
+
+class BpeDropout:
+    """The pieces of a BPE vocabulary by id, with their scores: the higher, the earlier merged."""
+
+    def __init__(self, pieces: Sequence[str], scores: Sequence[float], whole: Sequence[bool]) -> None:
+        """`whole`: pieces that are not merged from characters, such as bytes and special ones."""
+        self.pieces = pieces
+        self.whole = whole
+        self.ids = {piece: i for i, piece in enumerate(pieces)}
+        self.ranks = {piece: -scores[i] for i, piece in enumerate(pieces) if not whole[i]}
+        # A vocabulary may have pieces that go across spaces; then only the whole sentence is a unit.
+        across = any(SPACE in piece[1:].lstrip(SPACE) for piece in self.ranks)
+        self.starts = [not across and piece.startswith(SPACE) for piece in pieces]
+        self.words: dict[tuple[int, ...], Word] = {}
+
+    def sample(self, sentences: Sequence[Sequence[int]], p: float, seed: int) -> list[list[int]]:
+        """Other ids for each sentence, given in its usual ids; the same for the same seed, in any process."""
+        draw = random.Random(seed)
+        keep = math.log1p(-p)
+        sampled = []
+        for sentence in sentences:
+            ids: list[int] = []
+            for key in self.split(sentence):
+                word = self.words.get(key) or self.learn(key)
+                # The number of merges before the first one left out is geometric.
+                first = math.log(1.0 - draw.random()) / keep if word.merges else math.inf
+                ids.extend(word.ids if first >= word.merges else self.drop(word, int(first), p, draw))
+            sampled.append(ids)
+        return sampled
+
+    def split(self, sentence: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """The words of a sentence: they begin at a space and are segmented independently of each other."""
+        first = 0
+        for i in range(1, len(sentence)):
+            if self.starts[sentence[i]]:
+                yield tuple(sentence[first:i])
+                first = i
+        if sentence:
+            yield tuple(sentence[first:])
+
+    def learn(self, ids: tuple[int, ...]) -> Word:
+        symbols: list[str] = []
+        for i in ids:
+            symbols.extend([self.pieces[i]] if self.whole[i] else self.pieces[i])
+        word = Word(ids, tuple(symbols), len(symbols) - len(ids))
+        if len(self.words) < 1_000_000:  # a bound for endless text
+            self.words[ids] = word
+        return word
+
+    def drop(self, word: Word, first: int, p: float, draw: random.Random) -> list[int]:
+        """Segment again: `first` merges are made, the next is left out, and each after that with probability p."""
+        count = -1
+
+        def left_out() -> bool:
+            nonlocal count
+            count += 1
+            return count == first or (count > first and draw.random() < p)
+
+        return [self.ids[symbol] for symbol in self.merge(word.symbols, left_out)]
+
+    def merge(self, start: Sequence[str], left_out: Callable[[], bool]) -> list[str]:
+        """Merge neighbours, best rank first and the leftmost of equals, until nothing is left to merge."""
+        symbols = list(start)
+        after = [*range(1, len(symbols)), -1]
+        before = list(range(-1, len(symbols) - 1))
+        agenda: list[tuple[float, int, int, str]] = []
+
+        def propose(left: int, right: int) -> None:
+            if left >= 0 and right >= 0:
+                merged = symbols[left] + symbols[right]
+                rank = self.ranks.get(merged)
+                if rank is not None:
+                    heapq.heappush(agenda, (rank, left, right, merged))
+
+        for left in range(len(symbols) - 1):
+            propose(left, left + 1)
+        while agenda:
+            _, left, right, merged = heapq.heappop(agenda)
+            if after[left] != right or symbols[left] + symbols[right] != merged or left_out():
+                continue
+            symbols[left], symbols[right] = merged, ""
+            after[left] = after[right]
+            if after[right] >= 0:
+                before[after[right]] = left
+            propose(before[left], left)
+            propose(left, after[left])
+        return [symbol for symbol in symbols if symbol]
