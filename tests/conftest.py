@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from regard.config import DecodeConfig, ModelConfig, run_from_dict
+from regard.config import DecodeConfig, ModelConfig
 from regard.data.toy import WORDS
 from regard.files import atomic_folder
 from regard.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
+from regard.recipe import run_from_dict
 from regard.text.tokenizer import EOS, Tokenizer, Vocabulary
 from regard.train import launch
 from regard.train.reports import StepReport, ValidationReport

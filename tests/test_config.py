@@ -25,14 +25,10 @@ from regard.config import (
     RunConfig,
     TokenizerConfig,
     TrainConfig,
-    differences,
-    flatten,
-    load_recipe,
-    run_from_dict,
     to_dict,
-    to_toml,
 )
 from regard.errors import ConfigError, RegardError
+from regard.recipe import differences, flatten, load_recipe, run_from_dict, to_toml
 
 
 def recipe(folder: Path, text: str) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from regard.config import load_recipe
+from regard.recipe import load_recipe
 
 GOOD = """
 [[data.train]]

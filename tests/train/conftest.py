@@ -16,9 +16,10 @@ import pytest
 import torch
 
 from regard.cli.main import main
-from regard.config import RunConfig, run_from_dict, set_key
+from regard.config import RunConfig
 from regard.data.prepare import prepare
 from regard.files import default_cache
+from regard.recipe import run_from_dict, set_key
 from regard.train.launch import fill_sizes, start
 from regard.train.loop import Trainer
 from regard.train.reports import StepReport, ValidationReport

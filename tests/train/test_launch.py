@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.config import ONE_VOCABULARY, RunConfig, load_recipe, run_from_dict
+from regard.config import ONE_VOCABULARY, RunConfig
 from regard.errors import ConfigError, RunError
 from regard.files import default_cache
 from regard.folder import read_description, read_weights
+from regard.recipe import load_recipe, run_from_dict
 from regard.text.tokenizer import Tokenizer
 from regard.train.launch import resume, start
 from regard.train.run import RunFolder

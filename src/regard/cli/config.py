@@ -36,7 +36,7 @@ def show(recipe: Path, overrides: tuple[str, ...]) -> None:
       regard config show recipes/reverse.toml --set model.preset=base
       regard config show recipes/reverse.toml > whole.toml
     """
-    from regard.config import load_recipe, to_toml
+    from regard.recipe import load_recipe, to_toml
 
     click.echo(to_toml(load_recipe(recipe, overrides)), nl=False)
 
@@ -53,7 +53,7 @@ def check(recipe: Path, overrides: tuple[str, ...], no_data: bool) -> None:
       regard config check recipes/reverse.toml
       regard config check my.toml --set data.tokenizer.vocab_size=16000 --no-data
     """
-    from regard.config import load_recipe
+    from regard.recipe import load_recipe
 
     run = load_recipe(recipe, overrides)
     if not no_data:

@@ -78,8 +78,9 @@ def command(
 
 
 def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split: str) -> tuple[CorpusConfig, ...]:
-    from regard.config import CorpusConfig, load_recipe
+    from regard.config import CorpusConfig
     from regard.data.corpus import expand
+    from regard.recipe import load_recipe
 
     if recipe is not None and src is None and ref is None:
         corpora: tuple[CorpusConfig, ...] = getattr(load_recipe(recipe).data, split)

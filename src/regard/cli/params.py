@@ -62,8 +62,9 @@ def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
 
 def find_model(what: str, vocab: int | None) -> tuple[ModelConfig, str]:
     """The model that a preset, recipe or folder describes, and a word on its vocabulary."""
-    from regard.config import PRESETS, ModelConfig, load_recipe
+    from regard.config import PRESETS, ModelConfig
     from regard.folder import read_description
+    from regard.recipe import load_recipe
 
     if what in PRESETS:
         size, note = (vocab, "") if vocab else (PAPER_VOCABULARY, ", the paper's: --vocab changes it")

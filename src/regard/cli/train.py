@@ -26,7 +26,7 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
       regard train recipes/multi30k-en-de.toml --resume
     """
     from regard.cli.display import choose_display
-    from regard.config import load_recipe
+    from regard.recipe import load_recipe
     from regard.train import launch
     from regard.train.run import RunFolder
 

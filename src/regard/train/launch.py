@@ -6,11 +6,12 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import RunConfig, differences
+from regard.config import RunConfig
 from regard.data.prepare import prepare, ready_tokenizer
 from regard.errors import RunError
 from regard.files import default_cache
 from regard.folder import read_description
+from regard.recipe import differences
 from regard.text.tokenizer import Tokenizer
 from regard.train.average import write_average
 from regard.train.checkpoint import reading

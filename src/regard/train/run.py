@@ -18,10 +18,11 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from regard.config import RunConfig, run_from_dict, to_dict
+from regard.config import RunConfig, to_dict
 from regard.errors import ConfigError, RunError
 from regard.files import atomic_write, remove_folder, remove_leftovers
 from regard.folder import FORMAT_VERSION, load_json
+from regard.recipe import run_from_dict
 
 
 @contextmanager
