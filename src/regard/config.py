@@ -164,6 +164,11 @@ class TrainConfig:
                 f"train.average = {self.average} but only train.keep = {self.keep} checkpoints are kept: "
                 f"raise train.keep, or lower train.average"
             )
+        if self.metric != "loss" and not self.valid_translate:
+            raise ConfigError(
+                f"train.metric = {self.metric!r} needs translations to score: raise train.valid_translate above 0, "
+                f"or set train.metric = 'loss'"
+            )
 
 
 @dataclass(frozen=True)

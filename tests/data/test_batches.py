@@ -164,7 +164,7 @@ def toy(cache: Path, kind: str = "bpe") -> Prepared:
     data = DataConfig(
         train=(CorpusConfig(toy="reverse", size=150),), tokenizer=tokenizer, filters=FilterConfig(max_tokens=14)
     )
-    return prepare(data, cache, 1, lambda line: None)
+    return prepare(data, cache, lambda line: None)
 
 
 @pytest.mark.parametrize(("kind", "amount"), [("bpe", 0.3), ("unigram", 0.9)])

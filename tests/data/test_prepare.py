@@ -32,7 +32,7 @@ def tsv(path: Path, *lines: str) -> CorpusConfig:
 
 def test_what_comes_out(tmp_path: Path) -> None:
     said: list[str] = []
-    prepared = prepare(DATA, tmp_path, seed=1, say=said.append)
+    prepared = prepare(DATA, tmp_path, say=said.append)
     assert prepared.weights == [1.0, 2.0]
     assert [len(store) for store in prepared.train] == [report.kept for report in prepared.report]
     assert [report.read for report in prepared.report] == [300, 100]
@@ -47,14 +47,14 @@ def test_what_comes_out(tmp_path: Path) -> None:
 
 
 def test_nothing_is_done_twice(tmp_path: Path) -> None:
-    first = prepare(DATA, tmp_path, seed=1, say=quiet)
+    first = prepare(DATA, tmp_path, say=quiet)
     weighted = dataclasses.replace(DATA, train=(dataclasses.replace(REVERSE, weight=0.5), COPY))
-    second = prepare(weighted, tmp_path, seed=2, say=quiet)
+    second = prepare(weighted, tmp_path, say=quiet)
     assert second.reused
     assert second.weights == [0.5, 2.0]
     assert second.report == first.report
     assert second.tokenizer.files() == first.tokenizer.files()
-    assert prepare(DATA, tmp_path, 1, quiet, tokenizer=first.tokenizer).reused
+    assert prepare(DATA, tmp_path, quiet, tokenizer=first.tokenizer).reused
 
 
 @pytest.mark.parametrize(
@@ -70,20 +70,20 @@ def test_nothing_is_done_twice(tmp_path: Path) -> None:
     ],
 )
 def test_what_matters_is_done_again(tmp_path: Path, change: dict[str, object]) -> None:
-    prepare(DATA, tmp_path, seed=1, say=quiet)
-    assert not prepare(dataclasses.replace(DATA, **change), tmp_path, 1, quiet).reused  # type: ignore[arg-type]
+    prepare(DATA, tmp_path, say=quiet)
+    assert not prepare(dataclasses.replace(DATA, **change), tmp_path, quiet).reused  # type: ignore[arg-type]
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     corpus = tsv(tmp_path / "a.tsv", "one two\tthree", "four\tfive")
     data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280))
     cache = tmp_path / "cache"
-    assert not prepare(data, cache, 1, quiet).reused
-    assert prepare(data, cache, 1, quiet).reused
+    assert not prepare(data, cache, quiet).reused
+    assert prepare(data, cache, quiet).reused
     os.utime(tmp_path / "a.tsv", ns=(1, 1))
-    assert not prepare(data, cache, 1, quiet).reused
+    assert not prepare(data, cache, quiet).reused
     tsv(tmp_path / "a.tsv", "one two\tthree", "four\tsix", "seven\teight")
-    again = prepare(data, cache, 1, quiet)
+    again = prepare(data, cache, quiet)
     assert not again.reused
     assert len(again.train[0]) == 3
 
@@ -91,7 +91,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 def test_texts_are_stored_for_sampling(tmp_path: Path) -> None:
     corpus = tsv(tmp_path / "a.tsv", "Ｈello  World\t你好，世界", "same\tsame", "\tempty")
     data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280, sampling=0.1), lowercase=True)
-    prepared = prepare(data, tmp_path / "cache", 1, quiet)
+    prepared = prepare(data, tmp_path / "cache", quiet)
     [store] = prepared.train
     assert (store.src_text(0), store.tgt_text(0)) == ("Hello World", "你好，世界")
     assert prepared.tokenizer.decode_src(store.src[0].tolist()) == "hello world"
@@ -109,8 +109,8 @@ def test_many_pairs_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(preparing, "PAIRS_AT_ONCE", 7)
     monkeypatch.setattr(preparing, "SECONDS_BETWEEN_LINES", 0.0)
     said: list[str] = []
-    chunked = prepare(DATA, tmp_path / "a", 1, said.append)
-    whole = prepare(DATA, tmp_path / "b", 1, quiet)
+    chunked = prepare(DATA, tmp_path / "a", said.append)
+    whole = prepare(DATA, tmp_path / "b", quiet)
     assert "encoding toy copy: 100 pairs" in said
     for one, other in zip(chunked.train, whole.train, strict=True):
         assert [row.tolist() for row in one.src] == [row.tolist() for row in other.src]  # type: ignore[attr-defined]
@@ -118,7 +118,7 @@ def test_many_pairs_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_separate_and_ready_tokenizers(tmp_path: Path) -> None:
     separate = dataclasses.replace(DATA, tokenizer=TokenizerConfig(vocab_size=330, joint=False))
-    tokenizer = prepare(separate, tmp_path, 1, quiet).tokenizer
+    tokenizer = prepare(separate, tmp_path, quiet).tokenizer
     assert not tokenizer.joint
     names = []
     for name, content in tokenizer.files().items():
@@ -126,7 +126,7 @@ def test_separate_and_ready_tokenizers(tmp_path: Path) -> None:
         names.append(str(tmp_path / name))
     for files, joint in ((tuple(names), False), ((names[0],), True)):
         ready = dataclasses.replace(DATA, tokenizer=TokenizerConfig(files=files))
-        assert prepare(ready, tmp_path, 1, quiet).tokenizer.joint is joint
+        assert prepare(ready, tmp_path, quiet).tokenizer.joint is joint
 
 
 @pytest.mark.parametrize(
@@ -141,27 +141,27 @@ def test_tokenizer_files_that_are_not(tmp_path: Path, files: tuple[str, ...], sa
     (tmp_path / "bad.model").write_bytes(b"not a model")
     data = dataclasses.replace(DATA, tokenizer=TokenizerConfig(files=tuple(str(tmp_path / name) for name in files)))
     with pytest.raises(ConfigError, match=said):
-        prepare(data, tmp_path, 1, quiet)
+        prepare(data, tmp_path, quiet)
 
 
 def test_damaged_cache_entries_are_made_again(tmp_path: Path) -> None:
-    prepare(DATA, tmp_path, 1, quiet)
+    prepare(DATA, tmp_path, quiet)
     for path in (*tmp_path.glob("tokenizer/*/*.model"), *tmp_path.glob("pairs/*/src.values")):
         path.write_bytes(b"damaged")
     said: list[str] = []
-    assert not prepare(DATA, tmp_path, 1, said.append).reused
+    assert not prepare(DATA, tmp_path, said.append).reused
     assert sum("damaged; training it again" in line for line in said) == 1
     assert sum(line.startswith("encoding again: ") for line in said) == 2
-    assert prepare(DATA, tmp_path, 1, quiet).reused
+    assert prepare(DATA, tmp_path, quiet).reused
 
 
 def test_a_failure_halfway_leaves_no_entry(tmp_path: Path) -> None:
     tsv(tmp_path / "a.tsv", "one\ttwo", "three\tfour", "five")
-    good = prepare(DATA, tmp_path / "cache", 1, quiet)
+    good = prepare(DATA, tmp_path / "cache", quiet)
     before = sorted((tmp_path / "cache" / "pairs").iterdir())
     data = DataConfig(train=(CorpusConfig(file=str(tmp_path / "a.tsv")),))
     with pytest.raises(DataError, match=r"a\.tsv, line 3: there is no tab"):
-        prepare(data, tmp_path / "cache", 1, quiet, tokenizer=good.tokenizer)
+        prepare(data, tmp_path / "cache", quiet, tokenizer=good.tokenizer)
     assert sorted((tmp_path / "cache" / "pairs").iterdir()) == before
 
 
@@ -169,15 +169,15 @@ def test_nothing_left_to_train_on(tmp_path: Path) -> None:
     corpus = tsv(tmp_path / "a.tsv", "same\tsame", "\tempty")
     data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280))
     with pytest.raises(DataError, match=r"no training pair is left.*\n.*0 of 2 pairs kept.*\n.*max_tokens = 256"):
-        prepare(data, tmp_path, 1, quiet)
+        prepare(data, tmp_path, quiet)
 
 
 def test_no_corpora_and_empty_validation(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"give at least one \[\[data\.train\]\]"):
-        prepare(DataConfig(), tmp_path, 1, quiet)
+        prepare(DataConfig(), tmp_path, quiet)
     blank = tsv(tmp_path / "blank.tsv", "\t", "a\t ")
     with pytest.raises(DataError, match="every validation pair has an empty side"):
-        prepare(dataclasses.replace(DATA, valid=(blank,)), tmp_path, 1, quiet)
+        prepare(dataclasses.replace(DATA, valid=(blank,)), tmp_path, quiet)
 
 
 def test_every_corpus_is_checked_before_any_work(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_every_corpus_is_checked_before_any_work(tmp_path: Path) -> None:
     said: list[str] = []
     for split in ("valid", "test"):
         with pytest.raises(DataError, match=r"absent\.tsv"):
-            prepare(dataclasses.replace(DATA, **{split: (absent,)}), tmp_path, 1, said.append)  # type: ignore[arg-type]
+            prepare(dataclasses.replace(DATA, **{split: (absent,)}), tmp_path, said.append)  # type: ignore[arg-type]
     assert said == []
 
 
@@ -196,7 +196,7 @@ from regard.config import CorpusConfig, DataConfig, TokenizerConfig
 from regard.data.prepare import prepare
 corpora = CorpusConfig(toy="reverse", size=300), CorpusConfig(toy="copy", size=100, weight=2.0)
 data = DataConfig(train=corpora, tokenizer=TokenizerConfig(vocab_size=330))
-prepared = prepare(data, Path(sys.argv[1]), 1, lambda line: None)
+prepared = prepare(data, Path(sys.argv[1]), lambda line: None)
 print([store.src[row].tolist() for store in prepared.train for row in range(len(store))])
 """
 
@@ -207,7 +207,7 @@ def test_processes_at_the_same_work_agree(tmp_path: Path) -> None:
     printed = [process.communicate()[0] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0]
     assert printed[0] == printed[1] == printed[2] != ""
-    assert prepare(DATA, tmp_path, 1, quiet).reused
+    assert prepare(DATA, tmp_path, quiet).reused
     assert not list(tmp_path.glob("*/.*"))
 
 

@@ -122,7 +122,7 @@ def make_trainer(tmp_path: Path) -> Callable[..., Trainer]:
     def make(*overrides: str) -> Trainer:
         run = build_toy_run(*overrides)
         listener = Heard()
-        prepared = prepare(run.data, default_cache(), run.train.seed, listener.message)
+        prepared = prepare(run.data, default_cache(), listener.message)
         run = fill_sizes(run, prepared.tokenizer)
         folder = RunFolder(tmp_path / f"run-{len(list(tmp_path.iterdir()))}")
         folder.create(run)

@@ -269,3 +269,16 @@ def test_more_averaged_than_kept_is_refused(recipe: Path) -> None:
 
 def test_the_cache_is_ours(cache: Path) -> None:
     assert default_cache() == cache
+
+
+def test_a_metric_needs_translations() -> None:
+    with pytest.raises(ConfigError, match="valid_translate"):
+        run_from_dict({"train": {"metric": "bleu", "valid_translate": 0}})
+
+
+def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    with folder.locked(), pytest.raises(RunError, match="another process"), folder.locked():
+        pass
+    with folder.locked():  # and it is free again
+        pass

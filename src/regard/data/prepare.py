@@ -47,11 +47,8 @@ class Prepared:
     reused: bool  # whether everything was in the cache
 
 
-def prepare(data: DataConfig, cache: Path, seed: int, say: Say, tokenizer: Tokenizer | None = None) -> Prepared:
-    """Check every corpus, get a tokenizer, encode and filter the training pairs.
-
-    `seed` is the run's, and decides nothing here: see above.
-    """
+def prepare(data: DataConfig, cache: Path, say: Say, tokenizer: Tokenizer | None = None) -> Prepared:
+    """Check every corpus, get a tokenizer, encode and filter the training pairs."""
     if not data.train:
         raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
     check([*data.train, *data.valid, *data.test])

@@ -37,15 +37,21 @@ class Outcome:
 def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     """A new run in a new folder."""
     folder.check_free()  # before any work is done
-    prepared = prepare(run.data, default_cache(), run.train.seed, listener.message)
+    prepared = prepare(run.data, default_cache(), listener.message)
     run = fill_sizes(run, prepared.tokenizer)
     folder.create(run)
-    return finish(Trainer(run, folder, prepared, listener))
+    with folder.locked():
+        return finish(Trainer(run, folder, prepared, listener))
 
 
 def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     """Go on from the last whole checkpoint, with the settings of `run`; what differs is said first."""
     old = folder.read_config()
+    with folder.locked():
+        return go_on(old, run, folder, listener)
+
+
+def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     folder.clean()
     saved = folder.saved_steps()
     changes = [change for change in differences(old, run) if change[0] not in SIZES]
@@ -61,7 +67,7 @@ def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
             )
     for name, before, after in changes:
         listener.message(f"changed: {name}: {before!r} → {after!r}")
-    prepared = prepare(run.data, default_cache(), run.train.seed, listener.message, tokenizer)
+    prepared = prepare(run.data, default_cache(), listener.message, tokenizer)
     run = fill_sizes(run, prepared.tokenizer)
     folder.write_config(run)
     trainer = Trainer(run, folder, prepared, listener)

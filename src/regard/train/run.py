@@ -8,7 +8,9 @@ model/               the model that came out
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,6 +73,18 @@ class RunFolder:
         self.write_config(run)
         with writing(self.checkpoints):
             self.checkpoints.mkdir(exist_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else trains in this folder meanwhile. The lock is the system's: it ends with the process."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise RunError(f"another process is training in {self.path}; wait for it, or stop it first") from None
+        finally:
+            os.close(handle)
 
     def write_config(self, run: RunConfig) -> None:
         content = {"format_version": FORMAT_VERSION, **to_dict(run)}
