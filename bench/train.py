@@ -68,7 +68,7 @@ def regard_step(size: str, dtype: torch.dtype) -> Step:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        return float(loss)
+        return loss.item()
 
     return step
 
@@ -124,7 +124,7 @@ def torch_step(size: str, dtype: torch.dtype) -> Step:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        return float(loss)
+        return loss.item()
 
     return step
 
