@@ -11,7 +11,7 @@ from regard.errors import ConfigError, RunError
 LAST = 5  # as the paper did for base, section 6.1
 
 
-@click.command("average")
+@click.command("average", short_help="Average the weights of checkpoints.")
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--last", type=click.IntRange(min=1), help="Of a run: how many of its last checkpoints. [5]")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="The model folder to write.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-@click.command("completion")
+@click.command("completion", short_help="Completion for your shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

@@ -14,7 +14,7 @@ recipe_argument = click.argument("recipe", type=click.Path(path_type=Path))
 set_option = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting first.")
 
 
-@click.group("config")
+@click.group("config", short_help="Look at a recipe before training.")
 def command() -> None:
     """Look at a recipe before anything is trained.
 

@@ -24,7 +24,7 @@ COMPILERS = ("c++", "g++", "clang++")
 TYPICAL = ("small", 8_000)  # the preset and vocabulary that the expectation is about
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="What this machine has and can do.")
 @click.option("--json", "as_json", is_flag=True, help="The findings as one JSON object.")
 def command(as_json: bool) -> None:
     """Look at this machine: cores, memory, matrix units, precision, speed, and what to expect.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.translator import Translator
 
 
-@click.command("evaluate")
+@click.command("evaluate", short_help="Score a model on text it has not seen.")
 @model_option
 @click.option("--src", help="Source sentences, one a line; plain, .gz or .zst.")
 @click.option("--ref", help="Their translations by people, line by line.")

@@ -9,7 +9,7 @@ import click
 from regard.errors import ConfigError
 
 
-@click.group("export")
+@click.group("export", short_help="Write a model for other programs.")
 def command() -> None:
     """Write a model in another program's format.
 

@@ -26,7 +26,7 @@ WIDE = 116  # columns: enough for the notes beside the matrices
 PLAIN_WIDTH = 200  # wider than any row: only a terminal has an edge
 
 
-@click.command("params")
+@click.command("params", short_help="Every matrix of a model, counted.")
 @click.argument("what", type=click.Path())  # a path as far as completion is concerned
 @click.option("--vocab", type=click.IntRange(min=1), help="Size of the vocabulary [37,000; a recipe's own].")
 @click.option("--all", "every", is_flag=True, help="Every layer on its own; otherwise identical ones are one row.")

@@ -65,7 +65,7 @@ PANELS = (
 )
 
 
-@click.command("plot")
+@click.command("plot", short_help="Draw the curves of a run.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="A .png or .svg file [curves.png in the first RUN]."

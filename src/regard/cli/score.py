@@ -11,7 +11,7 @@ from regard.cli.inputs import check_output, load_translator, model_option, read_
 from regard.errors import ConfigError, DataError
 
 
-@click.command("score")
+@click.command("score", short_help="How likely a given translation is.")
 @click.argument("source")
 @click.argument("translation")
 @model_option

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.text.tokenizer import Tokenizer
 
 
-@click.command("tokenize")
+@click.command("tokenize", short_help="Cut text into pieces, or join them.")
 @click.argument("text", required=False)
 @model_option
 @click.option("--target", is_flag=True, help="With the vocabulary of the target language, where there are two.")

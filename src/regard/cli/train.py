@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 
-@click.command("train")
+@click.command("train", short_help="Train a translator by a recipe.")
 @click.argument("recipe", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of the recipe.")
 @click.option("--run", "run_path", type=click.Path(path_type=Path), help="The run's folder [runs/NAME-OF-RECIPE].")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.translator import Translation, Translator
 
 
-@click.command("translate")
+@click.command("translate", short_help="Translate text, a file or standard input.")
 @click.argument("text", required=False)
 @model_option
 @click.option("--from", "src_lang", help="The language of the input; must be the model's.")
