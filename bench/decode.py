@@ -10,6 +10,7 @@ sentence. Each repeat times every system in turn; the figure is the median of ou
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import statistics
 import tempfile
@@ -103,12 +104,15 @@ def main() -> None:
             model, path = make_model(size, tokenizer, folder)
             peers = {q: load_ctranslate2(path, folder, q, threads) for q in ("float32", "int8")}
             for batch, beam in ((1, 1), (64, 1), (64, 4)):
-                works: dict[str, Work] = {"regard float32": ours(model, batch, beam)}
+                works: dict[str, Work] = {
+                    "regard float32": ours(model, batch, beam),
+                    "regard bf16": ours(copy.deepcopy(model).bfloat16(), batch, beam),
+                }
                 works |= {f"CTranslate2 {name}": theirs(peer, tokenizer, batch, beam) for name, peer in peers.items()}
                 found = measure(works, batch * LENGTH, args.repeats)
-                best = max(value for name, value in found.items() if name.startswith("CT"))
+                best, own = (max(v for n, v in found.items() if n.startswith(who)) for who in ("CT", "regard"))
                 line = "   ".join(f"{name} {value:,.0f}" for name, value in found.items())
-                print(f"{size:<6} batch {batch:<3} beam {beam}   {line}   ratio {found['regard float32'] / best:.2f}")
+                print(f"{size:<6} batch {batch:<3} beam {beam}   {line}   ratio {own / best:.2f}")
                 rows.append({"size": size, "batch": batch, "beam": beam, "tokens_per_second": found})
     if args.json:
         args.json.write_text(json.dumps({"threads": threads, "rows": rows}, indent=2) + "\n")

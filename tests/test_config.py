@@ -320,3 +320,19 @@ def test_reading_a_recipe_does_not_load_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_learned_positions_must_cover_the_longest_sentence() -> None:
+    with pytest.raises(ConfigError, match="max_positions = 64 learned positions are too few"):
+        run_from_dict({"model": {"position": "learned", "max_positions": 64}})
+    run_from_dict({"model": {"position": "learned", "max_positions": 64}, "data": {"filters": {"max_tokens": 63}}})
+
+
+def test_a_beam_has_an_end() -> None:
+    with pytest.raises(ConfigError, match="the most is 100"):
+        run_from_dict({"decode": {"beam": 1_000_000}})
+
+
+def test_a_home_folder_in_a_recipe_is_not_anchored(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text('[[data.train]]\nfile = "~/pairs.tsv"\n')
+    assert load_recipe(tmp_path / "r.toml").data.train[0].file == "~/pairs.tsv"

@@ -281,3 +281,11 @@ def test_the_weights_are_those_in_the_folder(random_model: RandomModel) -> None:
     assert {p.dtype for p in other.model.parameters()} == {torch.float32}
     assert not any(p.requires_grad for p in one.model.parameters())
     assert not one.model.training
+
+
+def test_bf16_says_nearly_the_same(reverse: Translator, reverse_test: list[tuple[str, str]]) -> None:
+    sources = [source for source, _ in reverse_test]
+    low = Translator(reverse.folder, precision="bfloat16")
+    assert low.model.output.weight.dtype == torch.bfloat16
+    same = sum(one == other for one, other in zip(low(sources), reverse(sources), strict=True))
+    assert same >= 0.9 * len(sources)

@@ -65,7 +65,7 @@ class TokenizerConfig:
     vocab_size: int = setting(8_000, low=270)
     joint: bool = True
     character_coverage: float = setting(0.9998, low=0.5, high=1.0)
-    sampling: float = setting(0.0, low=0.0, below=1.0)  # BPE-dropout's p, or 1 − alpha for unigram; 0: off
+    sampling: float = setting(0.0, low=0.0, below=1.0)  # BPE-dropout's p; unigram: alpha = 1/p − 1; 0: off
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class TrainConfig:
 @dataclass(frozen=True)
 class DecodeConfig:
     method: SearchMethod = "beam"
-    beam: int = setting(4, low=1)  # 1: greedy
+    beam: int = setting(4, low=1, high=100)  # 1: greedy
     length_penalty: float = setting(0.6, low=0.0)
     max_length_ratio: float = setting(1.0, low=0.0)  # longest output = ratio · source + extra, in pieces
     max_length_extra: int = setting(50, low=1)
@@ -198,6 +198,12 @@ class RunConfig:
         joint = len(tokenizer.files) == 1 if tokenizer.files else tokenizer.joint
         if self.model.sharing == "all" and not joint:
             raise ConfigError(ONE_VOCABULARY)
+        if self.model.position == "learned" and self.data.filters.max_tokens >= self.model.max_positions:
+            raise ConfigError(
+                f"model.max_positions = {self.model.max_positions} learned positions are too few for sentences of up "
+                f"to data.filters.max_tokens = {self.data.filters.max_tokens} pieces and their end: raise the one, "
+                f"or lower the other"
+            )
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -138,7 +138,7 @@ def anchor_paths(data: DataConfig, folder: Path) -> DataConfig:
     """Relative paths in a recipe are relative to the recipe; those with ${VARIABLES} stay as they are."""
 
     def anchor(path: str) -> str:
-        return path if not path or "$" in path else os.path.normpath(folder / path)
+        return path if not path or "$" in path or path.startswith("~") else os.path.normpath(folder / path)
 
     def corpus(config: CorpusConfig) -> CorpusConfig:
         paths: dict[str, Any] = {name: anchor(getattr(config, name)) for name in ("src", "tgt", "file")}

@@ -16,7 +16,8 @@ from typing import Any, overload
 import torch
 
 from regard import config as settings
-from regard.config import DecodeConfig
+from regard.config import DecodeConfig, Precision
+from regard.core.precision import choose_dtype
 from regard.decode.batching import plan_batches
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.scoring import score_translations
@@ -68,7 +69,8 @@ class Translation:
 class Translator:
     """A trained model, ready to translate. Nothing here needs knowledge of torch."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, precision: Precision = "float32") -> None:
+        """`precision`: "float32" is exact; "auto" is bf16 where the machine has units for it, for large batches."""
         folder = Path(folder)
         description = read_description(folder)
         self.folder = folder
@@ -77,6 +79,8 @@ class Translator:
         self.tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = load_model(folder, description.model).to(self.device)
+        if choose_dtype(precision, self.device) == torch.bfloat16:
+            self.model = self.model.bfloat16()
         longest = self.model.longest_target
         self.max_whole = MAX_WHOLE if longest is None else longest - 1  # one place is for the end of the sentence
         self.max_pieces = min(MAX_PIECES, self.max_whole)
@@ -131,7 +135,7 @@ class Translator:
         if not prefix:
             return None
         ids = self.tokenizer.encode_tgt([prefix])[0]
-        return [ids if first else [] for group in parts for first in [True, *[False] * len(group)][: len(group)]]
+        return [ids if i == 0 else [] for group in parts for i in range(len(group))]
 
     def join(self, text: str, parts: list[str], found: list[list[Hypothesis]]) -> Translation:
         """The hypotheses of a text's parts as translations of the text."""

@@ -47,7 +47,9 @@ def test_show_does_not_need_the_data(regard: Any, recipe: Path) -> None:
 
 
 def test_check(regard: Any, recipe: Path, data: Path) -> None:
-    assert regard("config", "check", recipe) == (0, f"{recipe} is good\n", "")
+    said = regard("config", "check", recipe)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.endswith(f"a.en + a.de: 1 pairs\n{recipe} is good\n")
 
 
 def test_check_without_data(regard: Any, recipe: Path) -> None:
@@ -77,3 +79,12 @@ def test_check_says_what_is_wrong(regard: Any, recipe: Path, data: Path, overrid
 def test_the_recipes_that_need_no_data_are_good(regard: Any) -> None:
     recipe = Path(__file__).parents[2] / "recipes" / "reverse.toml"
     assert regard("config", "check", recipe).code == 0
+
+
+def test_files_of_different_length_are_not_good(regard: Any, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_text("eins\n")
+    (tmp_path / "r.toml").write_text('[[data.train]]\nsrc = "a"\ntgt = "b"\n')
+    said = regard("config", "check", tmp_path / "r.toml")
+    assert said.code == 3
+    assert "has 2 lines but" in said.err

@@ -37,7 +37,7 @@ def test_readable(regard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     said = regard("doctor")
     assert said.code == 0
     lines = said.out.splitlines()
-    for name in ("cores", "memory", "torch", "precision", "matrix products", "C++ compiler", "REGARD_CACHE"):
+    for name in ("cores", "memory", "torch", "precision", "matrix products", "C++ kernels", "REGARD_CACHE"):
         assert sum(line.startswith(name + " ") for line in lines) == 1
     assert ", because the " in said.out
     assert "REGARD_MODEL     not set" in lines

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -239,7 +240,7 @@ def test_text_that_is_not_utf8(regard: Any, tmp_path: Path) -> None:
     path.write_bytes(b"fine\n\nna\xefve\n")
     said = regard("translate", path, "--model", "nowhere")
     assert said.code == 3
-    assert said.err.startswith(f"regard: {path}, line 3: byte 3 is not UTF-8")
+    assert said.err.startswith(f"regard: {path}, line 3: byte 3 of the line")
     assert "iconv" in said.err
     said = regard("translate", "-", "--model", "nowhere", stdin=b"\xff")
     assert (said.code, said.err.startswith("regard: standard input, line 1: byte 1 ")) == (3, True)
@@ -287,3 +288,14 @@ def test_output_is_utf8_in_any_locale(reverse_model: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.decode("utf-8").startswith("你好")
+
+
+def test_a_mistyped_file_is_not_translated_as_words(regard: Any, reverse_model: Path) -> None:
+    said = regard("translate", "inptu.txt", "--model", reverse_model)
+    assert said.code == 3
+    assert "there is no file inptu.txt" in said.err
+
+
+def test_a_packed_file_is_unpacked(regard: Any, reverse_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.gz").write_bytes(gzip.compress(b"apple baby bird\n"))
+    assert regard("translate", tmp_path / "in.gz", "--model", reverse_model).out == "bird baby apple\n"

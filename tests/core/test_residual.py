@@ -24,12 +24,12 @@ def both(block: Residual, x: Tensor, change: Tensor, weight: Tensor) -> tuple[li
     for fused in (True, False):
         leaves = [x.clone().requires_grad_(), change.clone().requires_grad_()]
         block.zero_grad()
-        assert block.can_fuse(x)
+        assert block.can_fuse(x, change)
         if fused:
             out = block.after(*leaves)
         else:
             with listen(block, {"resid": lambda path, value: None}):
-                assert not block.can_fuse(x)
+                assert not block.can_fuse(x, change)
                 out = block.after(*leaves)
         (out.float() * weight).sum().backward()
         gradients = [leaf.grad for leaf in leaves] + [p.grad for p in block.parameters()]
@@ -118,6 +118,20 @@ def test_nothing_is_dropped_outside_training() -> None:
 
 def test_pre_norm_and_rms_norm_go_step_by_step() -> None:
     x = torch.randn(2, 8)
-    assert not Residual(8, "pre", "layernorm", 0.0).can_fuse(x)
-    assert not Residual(8, "post", "rmsnorm", 0.0).can_fuse(x)
-    assert not Residual(8, "post", "layernorm", 0.0).double().can_fuse(x.double())
+    assert not Residual(8, "pre", "layernorm", 0.0).can_fuse(x, x)
+    assert not Residual(8, "post", "rmsnorm", 0.0).can_fuse(x, x)
+    assert not Residual(8, "post", "layernorm", 0.0).double().can_fuse(x.double(), x.double())
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [torch.randn(6, 16, dtype=torch.float64), torch.tensor(0.5), torch.randn(16)],
+    ids=["double", "scalar", "row"],
+)
+def test_what_a_listener_puts_in_is_added_as_pytorch_would(replaced: Tensor) -> None:
+    """An intervention upstream may hand over whatever can be added; the kernel must not take it for its own kind."""
+    block = Residual(16, "post", "layernorm", 0.0)
+    x = torch.randn(6, 16)
+    assert not block.can_fuse(x, replaced)
+    expected = torch.nn.functional.layer_norm(x + replaced.float(), (16,))
+    torch.testing.assert_close(block.after(x, replaced.to(x.dtype) if replaced.dim() == 2 else replaced), expected)

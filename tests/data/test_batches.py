@@ -58,8 +58,6 @@ def test_collate() -> None:
     assert batch.tgt_out.tolist() == [[8, EOS, PAD, PAD], [9, 10, 11, EOS]]
     assert batch.n_tokens == 6
     assert batch.src.dtype == batch.tgt_in.dtype == batch.tgt_out.dtype == np.int64
-    wide = collate([[5, 6]], [[8]], multiple=8)
-    assert wide.src.shape == wide.tgt_in.shape == wide.tgt_out.shape == (1, 8)
     assert collate([[]], [[]]).src.tolist() == [[EOS]]
 
 

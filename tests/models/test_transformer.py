@@ -18,7 +18,8 @@ from regard.core.linear import Linear
 from regard.core.norms import LayerNorm
 from regard.core.residual import Residual
 from regard.core.taps import Tap, listen, record, tap_paths
-from regard.models.transformer import PAD, Transformer, paper_learning_rate
+from regard.models.transformer import PAD, Transformer
+from regard.train.optimizer import paper_learning_rate
 
 VOCABULARY = 12
 POSITIONS: tuple[Position, ...] = get_args(Position)

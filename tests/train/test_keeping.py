@@ -87,7 +87,7 @@ def test_the_model_is_the_mean_of_the_last_checkpoints(toy_run: Any, folder: Run
         mean = np.mean([weights[name].astype(np.float64) for weights in last], axis=0).astype(np.float32)
         np.testing.assert_array_equal(weight, mean)
         assert weight.dtype == np.float32
-    assert "mean of 2 checkpoints: step-00000010, step-00000012" in (folder.model / CARD).read_text()
+    assert "mean of the last 2 checkpoints" in (folder.model / CARD).read_text()
     assert read_description(folder.model) == read_description(folder.checkpoint(12))
 
 

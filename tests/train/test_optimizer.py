@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.config import OptimizerKind
-from regard.models.transformer import paper_learning_rate
-from regard.train.optimizer import build_optimizer, learning_rate, optimizer_tensors, restore_optimizer
+from regard.train.optimizer import (
+    build_optimizer,
+    learning_rate,
+    optimizer_tensors,
+    paper_learning_rate,
+    restore_optimizer,
+)
 
 
 @given(step=st.integers(1, 10**6), d_model=st.integers(1, 4096), warmup=st.integers(1, 20_000))

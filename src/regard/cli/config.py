@@ -69,6 +69,10 @@ def check_data(data: DataConfig) -> None:
 
     if not data.train:
         raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
-    corpus.check([*data.train, *data.valid, *data.test])
+    corpora = [*data.train, *data.valid, *data.test]
+    corpus.check(corpora)
     if data.tokenizer.files:
         ready_tokenizer(data.tokenizer.files, data.lowercase)
+    for one in corpora:
+        pairs = sum(1 for _ in corpus.read_pairs(one))  # to the last line: that is where lengths differ
+        click.echo(f"{corpus.corpus_name(one)}: {pairs:,} pairs")

@@ -20,7 +20,6 @@ PROBE_SIZE = 1024
 PROBE_SECONDS = 0.5
 VARIABLES = ("REGARD_MODEL", "REGARD_DATA", "REGARD_CACHE")
 EXTRAS = {"matplotlib": "plot", "zstandard": "zstd"}
-COMPILERS = ("c++", "g++", "clang++")
 TYPICAL = ("small", 8_000)  # the preset and vocabulary that the expectation is about
 
 
@@ -52,7 +51,6 @@ def machine() -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "memory_bytes": memory_bytes(),
         "disk_free_bytes": shutil.disk_usage(Path.cwd()).free,
-        "cpp_compiler": next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))), None),
     }
 
 
@@ -79,6 +77,7 @@ def computing() -> dict[str, Any]:
     """What torch finds and how fast it is, on the device that training takes."""
     import torch
 
+    from regard.core.native import library
     from regard.core.precision import choose_dtype, cpu_matrix_units
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -91,6 +90,7 @@ def computing() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": device.type,
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+        "native_kernels": library() is not None,
         "matrix_units": units or None,
         "precision": precision,
         "precision_reason": reason(device.type, units, precision),
@@ -172,14 +172,15 @@ def readable(found: dict[str, Any]) -> str:
     lines = {
         "Regard": found["regard"],
         "Python": f"{found['python']}, {found['system']}",
-        "cores": f"{found['cores']}" + ("" if load is None else f", of which {load} were busy in the last minute"),
+        "cores": f"{found['cores']}"
+        + ("" if load is None else f", and {load} programs on average were running in the last minute"),
         "memory": "unknown" if memory is None else gigabytes(memory),
         "free disk here": gigabytes(found["disk_free_bytes"]),
         "torch": f"{found['torch']}, {found['threads']} threads",
         "GPU": found["gpu"] or "none that torch can use",
         "matrix units": found["matrix_units"] or "none (neither AMX nor AVX512-BF16)",
         "precision": f"{found['precision']}, because {found['precision_reason']}",
-        "C++ compiler": found["cpp_compiler"] or "none (torch.compile would need one)",
+        "C++ kernels": "in use" if found["native_kernels"] else "not in use: they need a C++ compiler such as g++",
         "matrix products": speeds,
         **{name: "not set" if value is None else value for name, value in found["variables"].items()},
         **{

@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import check_output, decode_options, load_translator, model_option, progress_bar, write_output
+from regard.cli.inputs import (
+    check_output,
+    decode_options,
+    load_translator,
+    model_option,
+    precision_option,
+    progress_bar,
+    write_output,
+)
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.config import CorpusConfig
+    from regard.config import CorpusConfig, Precision
     from regard.translator import Translator
 
 
 @click.command("evaluate", short_help="Score a model on text it has not seen.")
 @model_option
+@precision_option
 @click.option("--src", help="Source sentences, one a line; plain, .gz or .zst.")
 @click.option("--ref", help="Their translations by people, line by line.")
 @click.option("--recipe", type=click.Path(path_type=Path), help="Take the sentences from a recipe instead.")
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
 def command(
     model_path: Path | None,
+    precision: Precision,
     src: str | None,
     ref: str | None,
     recipe: Path | None,
@@ -55,8 +65,9 @@ def command(
     pairs = [(pair.src, pair.tgt) for corpus in chosen_corpora(src, ref, recipe, split) for pair in read_pairs(corpus)]
     if not pairs:
         raise DataError("there is nothing to evaluate on: no sentence was found")
-    translator = load_translator(model_path)
-    rival = None if against is None else load_translator(against)
+    translator = load_translator(model_path, precision)
+    lowercase = lowercase or translator.tokenizer.lowercase  # such a model knows no case
+    rival = None if against is None else load_translator(against, precision)
     references = [reference for _, reference in pairs]
     nll, perplexity = loss_of(translator, pairs)
     translations = translate_all(translator, pairs, options)

@@ -22,7 +22,11 @@ def command() -> None:
 @command.command("ct2")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="The new folder.")
-@click.option("--quantization", help="Such as int8, int8_float32 or int16; without it, float32.")
+@click.option(
+    "--quantization",
+    type=click.Choice(["int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16"]),
+    help="How to store the weights; without it, float32.",
+)
 def ct2(folder: Path, output: Path, quantization: str | None) -> None:
     """CTranslate2: FOLDER is a model folder; the tokenizer files are copied beside.
 

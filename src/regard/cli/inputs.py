@@ -15,7 +15,10 @@ import click
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from regard.config import Precision
     from regard.translator import Translator
+
+FILE_SUFFIXES = (".txt", ".gz", ".zst", ".tsv", ".jsonl", ".json")  # no sentence ends so
 
 model_option = click.option(
     "--model",
@@ -25,15 +28,22 @@ model_option = click.option(
     help="The model folder; a run's is RUN/model. [env: REGARD_MODEL]",
 )
 
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(["float32", "bfloat16", "auto"]),
+    default="float32",
+    help="auto is bf16 where the machine has units for it: faster for many lines, not exact. [float32]",
+)
 
-def load_translator(path: Path | None) -> Translator:
+
+def load_translator(path: Path | None, precision: Precision = "float32") -> Translator:
     if path is None:
         raise ConfigError(
             "which model? Name its folder with --model or REGARD_MODEL; regard train recipes/reverse.toml makes one"
         )
     from regard.translator import Translator
 
-    return Translator(path)
+    return Translator(path, precision)
 
 
 def read_lines(source: str | None) -> list[str]:
@@ -42,12 +52,13 @@ def read_lines(source: str | None) -> list[str]:
         raise ConfigError("what text? Give it in quotes, or a file, or - for standard input")
     if source is None or source == "-":
         return split_lines(sys.stdin.buffer.read(), "standard input")
-    if not is_file(source):
-        return split_lines(source.encode("utf-8", "replace"), "the text") or [""]
-    try:
-        return split_lines(Path(source).read_bytes(), source)
-    except OSError as error:
-        raise DataError(f"{source} cannot be read: {error.strerror}") from None
+    if is_file(source):
+        from regard.data import lines
+
+        return list(lines.read_lines(Path(source)))
+    if source.endswith(FILE_SUFFIXES) and not any(map(str.isspace, source)):
+        raise DataError(f"there is no file {source}; if these are words to work on, pipe them in: echo {source} | …")
+    return split_lines(source.encode("utf-8", "replace"), "the text") or [""]
 
 
 def is_file(source: str) -> bool:

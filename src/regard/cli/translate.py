@@ -13,6 +13,7 @@ from regard.cli.inputs import (
     decode_options,
     load_translator,
     model_option,
+    precision_option,
     progress_bar,
     read_lines,
     write_output,
@@ -20,12 +21,14 @@ from regard.cli.inputs import (
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
+    from regard.config import Precision
     from regard.translator import Translation, Translator
 
 
 @click.command("translate", short_help="Translate text, a file or standard input.")
 @click.argument("text", required=False)
 @model_option
+@precision_option
 @click.option("--from", "src_lang", help="The language of the input; must be the model's.")
 @click.option("--to", "tgt_lang", help="The language wanted; must be the model's.")
 @click.option("--beam", type=int, help="Hypotheses kept in the search; 1 is greedy. [the model's, mostly 4]")
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 def command(
     text: str | None,
     model_path: Path | None,
+    precision: Precision,
     src_lang: str | None,
     tgt_lang: str | None,
     n_best: int,
@@ -66,7 +70,7 @@ def command(
         raise ConfigError("--align goes with --json")
     check_output(output)
     lines = read_lines(text)
-    translator = load_translator(model_path)
+    translator = load_translator(model_path, precision)
     check_languages(translator, src_lang, tgt_lang)
     if sample:
         options["method"] = "sample"

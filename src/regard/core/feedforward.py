@@ -17,7 +17,10 @@ from regard.core.taps import Tap
 
 
 class FeedForward(nn.Module):
-    """relu, gelu:  W₂ f(W₁ x + b₁) + b₂.   swiglu:  W₂ (silu(W_gate x) · W_up x), gate and up in one matrix."""
+    """relu, gelu:  W₂ f(W₁ x + b₁) + b₂.   swiglu:  W₂ (silu(W_gate x + b_gate) · (W_up x + b_up)) + b₂.
+
+    Gate and up are one matrix. x_BLD in, BLD out.
+    """
 
     def __init__(self, d_model: int, d_ff: int, kind: FeedForwardKind, dropout: float) -> None:
         super().__init__()

@@ -15,10 +15,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from regard.files import default_cache
 
+SUFFIXES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}  # of the kernels' names
 SOURCE = Path(__file__).with_name("native.cpp")
 # Not -ffast-math: masks need infinities. These let sums be vectorised.
 FLAGS = (

@@ -18,11 +18,9 @@ from torch.autograd.function import once_differentiable
 
 from regard.config import NormKind, NormOrder
 from regard.core.dropout import Dropout
-from regard.core.native import library, pointer
+from regard.core.native import SUFFIXES, library, pointer
 from regard.core.norms import LayerNorm, build_norm
 from regard.core.taps import Tap
-
-SUFFIXES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 
 
 class Residual(nn.Module):
@@ -41,18 +39,22 @@ class Residual(nn.Module):
 
     def after(self, x: Tensor, change: Tensor) -> Tensor:
         """What goes on, given what the sublayer made of it."""
-        if self.can_fuse(x):
+        if self.can_fuse(x, change):
             threshold = self.dropout.threshold if self.training else 0
             return _AddNorm.apply(x, change, self.norm.weight, self.norm.bias, self.norm.eps, threshold)  # type: ignore[no-untyped-call, no-any-return]
         x = self.resid(x + self.dropout(change))
         return x if self.pre else self.normed(self.norm(x))
 
-    def can_fuse(self, x: Tensor) -> bool:
-        """Post-norm with LayerNorm in float32 or bf16 on the CPU, and nobody looking in between."""
+    def can_fuse(self, x: Tensor, change: Tensor) -> bool:
+        """Post-norm with LayerNorm in float32 or bf16 on the CPU, and nobody looking in between.
+
+        A listener elsewhere may have made `change` anything that can be added to x; the kernel takes its like only.
+        """
         if self.pre or not isinstance(self.norm, LayerNorm) or self.resid.heard or self.normed.heard:
             return False
+        alike = change.shape == x.shape and change.dtype == x.dtype and change.device == x.device
         fits = x.device.type == "cpu" and x.dtype in SUFFIXES and self.norm.weight.dtype == torch.float32
-        return fits and library() is not None
+        return alike and fits and library() is not None
 
 
 class _AddNorm(torch.autograd.Function):

@@ -2,7 +2,7 @@
 
 A `Tap` is an identity without parameters. Models are written with a tap wherever a person may want to look:
 
-    embedded  q  k  v  scores  weights  head_out  attn_out  resid  normed  ffn_hidden  router  logits
+    src_embedded  tgt_embedded  q  k  v  scores  weights  head_out  attn_out  resid  normed  ffn_hidden  memory  logits
 
 Nobody listening, a tap costs one attribute look-up. `listen` attaches functions by pattern; a function that
 returns a tensor replaces the value (an intervention). `record` keeps what passes.

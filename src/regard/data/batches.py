@@ -48,11 +48,11 @@ class Batch:
         return int(np.count_nonzero(self.tgt_out != PAD))
 
 
-def collate(src_ids: Sequence[IdRow], tgt_ids: Sequence[IdRow], multiple: int = 1) -> Batch:
-    """One batch of the given pairs, its widths rounded up to a multiple."""
+def collate(src_ids: Sequence[IdRow], tgt_ids: Sequence[IdRow]) -> Batch:
+    """One batch of the given pairs."""
     rows = len(src_ids)
-    src = np.full((rows, _width(src_ids, multiple)), PAD, np.int64)
-    tgt_in = np.full((rows, _width(tgt_ids, multiple)), PAD, np.int64)
+    src = np.full((rows, _width(src_ids)), PAD, np.int64)
+    tgt_in = np.full((rows, _width(tgt_ids)), PAD, np.int64)
     tgt_out = np.full_like(tgt_in, PAD)
     for row, (source, target) in enumerate(zip(src_ids, tgt_ids, strict=True)):
         src[row, : len(source)] = source
@@ -64,9 +64,8 @@ def collate(src_ids: Sequence[IdRow], tgt_ids: Sequence[IdRow], multiple: int = 
     return Batch(src, tgt_in, tgt_out)
 
 
-def _width(rows: Sequence[IdRow], multiple: int) -> int:
-    longest = max(map(len, rows), default=0) + 1
-    return -(-longest // multiple) * multiple
+def _width(rows: Sequence[IdRow]) -> int:
+    return max(map(len, rows), default=0) + 1
 
 
 class _Visit(NamedTuple):

@@ -37,7 +37,9 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each source (ids without EOS), in the order given. `done` hears which are found."""
     found: dict[int, list[Hypothesis]] = {}
-    for batch in plan_batches([len(ids) + 1 for ids in sources], how.batch_tokens):
+    rows = how.beam if how.method == "beam" else n_best  # per sentence; what they take must not grow with them
+    budget = max(1, how.batch_tokens * 4 // max(rows, 4))
+    for batch in plan_batches([len(ids) + 1 for ids in sources], budget):
         src_BM = pad_sources([sources[i] for i in batch], device)
         forced = None if prefixes is None else [prefixes[i] for i in batch]
         lengths = limit_lengths(src_BM, how.max_length_ratio, how.max_length_extra)

@@ -9,8 +9,6 @@ Shapes: B batch, L target length, M source length, D model, V vocabulary, R rows
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
@@ -26,8 +24,7 @@ from regard.core.norms import build_norm
 from regard.core.positions import Positions, build_positions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
-
-PAD = 0
+from regard.text.tokenizer import PAD
 
 
 def build_residual(config: ModelConfig) -> Residual:
@@ -208,8 +205,3 @@ class SearchState:
                 memory.reorder(rows_R)
             self.memory_mask = self.memory_mask.index_select(0, rows_R)
             self.sentence_R = sentence_R
-
-
-def paper_learning_rate(d_model: int, warmup_steps: int) -> float:
-    """The peak of the paper's schedule (section 5.3): (d_model · warmup_steps)^-0.5."""
-    return 1 / math.sqrt(d_model * warmup_steps)

@@ -66,13 +66,13 @@ class Vocabulary:
         """Another segmentation of each text, drawn at random: the same for the same seed.
 
         BPE-dropout with probability `amount` (Provilkov et al. 2020), or a draw from the unigram lattice with its
-        probabilities to the power of 1 − `amount` (Kudo 2018).
+        probabilities to the power of alpha (Kudo 2018), where alpha = 1 / amount − 1: 0.5 is the lattice as it is.
         """
         if not texts or amount <= 0:
             return self.encode(texts)
         if self.kind == "bpe":
             return self._bpe_dropout.sample(self.encode(texts), amount, seed)
-        return self._sample_unigram([normalise(text) for text in texts], 1 - amount, seed)
+        return self._sample_unigram([normalise(text) for text in texts], 1 / amount - 1, seed)
 
     @cached_property
     def _bpe_dropout(self) -> BpeDropout:

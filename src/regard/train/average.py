@@ -24,9 +24,9 @@ def average_weights(folders: Sequence[Path]) -> dict[str, np.ndarray]:
     return {name: (total / len(folders)).astype(np.float32) for name, total in sums.items()}
 
 
-def write_average(folders: Sequence[Path], path: Path, replace: bool = False) -> None:
-    """A model folder with the mean of the weights; everything else is the last folder's."""
-    if path.exists() and not replace:
+def write_average(folders: Sequence[Path], path: Path) -> None:
+    """A new model folder with the mean of the weights; everything else is the last folder's."""
+    if path.exists():
         raise ModelFolderError(f"{path} exists already; name another folder with -o")
     descriptions = [read_description(folder) for folder in folders]
     if any(other.tokenizer != descriptions[-1].tokenizer for other in descriptions):
@@ -37,5 +37,5 @@ def write_average(folders: Sequence[Path], path: Path, replace: bool = False) ->
         card += (
             f"\nThe weights are the mean of {len(folders)} checkpoints: {names}. The scores above are the last one's.\n"
         )
-    with atomic_folder(path, replace) as folder:
+    with atomic_folder(path) as folder:
         write_model(folder, descriptions[-1], average_weights(folders), card)

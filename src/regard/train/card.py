@@ -5,7 +5,7 @@ from __future__ import annotations
 from regard.config import CorpusConfig, RunConfig
 
 
-def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, float]) -> str:
+def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, float], n_averaged: int = 1) -> str:
     data, model = run.data, run.model
     lines = [
         f"# {data.src_lang or 'source'} → {data.tgt_lang or 'target'} translation",
@@ -21,7 +21,8 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
         "",
         "## Training",
         "",
-        f"{step:,} steps of about {run.train.batch_tokens * run.train.accumulate:,} tokens, seed {run.train.seed}.",
+        f"{step:,} steps of about {run.train.batch_tokens * run.train.accumulate:,} tokens, seed {run.train.seed}."
+        + (f" The weights are the mean of the last {n_averaged} checkpoints." if n_averaged > 1 else ""),
         "",
         "## Scores on the validation set",
         "",

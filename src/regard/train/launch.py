@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import RunConfig
 from regard.data.prepare import prepare, ready_tokenizer
 from regard.errors import RunError
-from regard.files import default_cache
-from regard.folder import read_description
+from regard.files import atomic_folder, default_cache
+from regard.folder import read_description, write_model
 from regard.recipe import differences
 from regard.text.tokenizer import Tokenizer
-from regard.train.average import write_average
+from regard.train.average import average_weights
+from regard.train.card import model_card
 from regard.train.checkpoint import reading
 from regard.train.loop import Ending, Trainer
 from regard.train.reports import Listener
@@ -69,10 +71,11 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
         listener.message(f"changed: {name}: {before!r} → {after!r}")
     prepared = prepare(run.data, default_cache(), listener.message, tokenizer)
     run = fill_sizes(run, prepared.tokenizer)
-    folder.write_config(run)
     trainer = Trainer(run, folder, prepared, listener)
     if saved:
         trainer.restore(saved[-1])
+    folder.write_config(run)
+    if saved:
         listener.message(f"resumed at step {saved[-1]:,}, epoch {trainer.progress.place.epoch + 1}")
     else:
         folder.forget_metrics_after(0)
@@ -106,9 +109,20 @@ def write_model_of(trainer: Trainer) -> Path:
     steps, best = trainer.lasting_steps()[-train.average :], trainer.progress.best_step
     if train.average == 1 and best in folder.saved_steps():  # without a validation there is no best
         steps = [best]
-    with writing(folder.model):
-        write_average([folder.checkpoint(step) for step in steps], folder.model, replace=True)
+    with reading(folder.checkpoint(steps[-1])):
+        weights = average_weights([folder.checkpoint(step) for step in steps])
+    scores = trainer.measure_weights(weights)
+    what = f"the mean of {len(steps)} checkpoints" if len(steps) > 1 else f"that of step {steps[0]:,}"
+    trainer.listener.message(f"the model is {what}{said(scores)}")
+    card = model_card(trainer.run, sum(w.size for w in weights.values()), steps[-1], scores, len(steps))
+    with writing(folder.model), atomic_folder(folder.model, replace=True) as path:
+        write_model(path, trainer.description(), weights, card)
     return folder.model
+
+
+def said(scores: Mapping[str, float]) -> str:
+    figures = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+    return f"; on the validation set: {figures}" if figures else ""
 
 
 def fill_sizes(run: RunConfig, tokenizer: Tokenizer) -> RunConfig:

@@ -10,11 +10,12 @@ import dataclasses
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,15 +25,21 @@ from regard.data.batches import Batch, Batches, Place, validation_batches
 from regard.data.prepare import Prepared
 from regard.errors import TrainingDiverged
 from regard.folder import ModelDescription
-from regard.models.transformer import Transformer, paper_learning_rate
+from regard.models.transformer import Transformer
 from regard.text.tokenizer import PAD
 from regard.train.card import model_card
 from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint, save_checkpoint
 from regard.train.ema import MovingAverage
 from regard.train.loss import VocabularyLoss, vocabulary_loss
 from regard.train.memory import keep_freed_memory
-from regard.train.optimizer import build_optimizer, learning_rate, optimizer_tensors, restore_optimizer
-from regard.train.reports import Listener, StepReport
+from regard.train.optimizer import (
+    build_optimizer,
+    learning_rate,
+    optimizer_tensors,
+    paper_learning_rate,
+    restore_optimizer,
+)
+from regard.train.reports import Listener, StepReport, ValidationReport
 from regard.train.run import RunFolder
 from regard.train.validation import validate
 
@@ -60,11 +67,21 @@ class Trainer:
         self.batches = Batches(
             prepared.train, prepared.weights, train.batch_tokens, train.seed, prepared.tokenizer, sampling
         )
-        self.valid_batches = validation_batches(prepared.tokenizer, prepared.valid, train.batch_tokens)
-        self.valid_pairs = prepared.valid[: train.valid_translate]
+        valid = [pair for pair in prepared.valid if self.fits(pair)]
+        if left_out := len(prepared.valid) - len(valid):
+            listener.message(f"{left_out} validation pairs are too long for the model's positions")
+        self.valid_batches = validation_batches(prepared.tokenizer, valid, train.batch_tokens)
+        self.valid_pairs = valid[: train.valid_translate]
         self.peak_lr = train.lr or paper_learning_rate(run.model.d_model, train.warmup_steps)
         self.progress = Progress(metric=train.metric)
         self.interrupted = False
+
+    def fits(self, pair: tuple[str, str]) -> bool:
+        """Whether the model has positions for a pair."""
+        longest, (src, tgt) = self.model.longest_target, pair
+        if longest is None:
+            return True
+        return max(len(self.tokenizer.encode_src([src])[0]), len(self.tokenizer.encode_tgt([tgt])[0])) < longest
 
     def restore(self, step: int) -> None:
         """Go back to a checkpoint of this run."""
@@ -133,20 +150,32 @@ class Trainer:
             (loss.objective / (tokens * passes)).backward()  # type: ignore[no-untyped-call]
             objective += loss.objective.item() / (tokens * passes)
             nll += loss.nll.item() / (tokens * passes)
-        limit = train.clip_norm or math.inf
-        grad_norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), limit))
-        if not (math.isfinite(objective) and math.isfinite(grad_norm)):
-            raise self.diverged_on(batches[0], objective, grad_norm)
+            if not math.isfinite(objective):
+                raise self.diverged_on(batch, objective, math.nan)
+        gradients = [p.grad for p in self.names if p.grad is not None]
+        grad_norm = nn.utils.get_total_norm(gradients)
+        if not math.isfinite(grad_norm):
+            raise self.diverged_on(batches[-1], objective, float(grad_norm))
+        if train.clip_norm:
+            nn.utils.clip_grads_with_norm_(self.model.parameters(), train.clip_norm, grad_norm)
         self.progress.step += 1
         self.progress.tokens += tokens
-        lr = learning_rate(self.progress.step, train.schedule, self.peak_lr, train.warmup_steps, train.max_steps)
+        lr = learning_rate(self.progress.step, train.schedule, self.peak_lr, train.warmup_steps, self.last_step())
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.average is not None:
             self.average.update(self.model, self.progress.step)
-        return StepResult(objective, nll, tokens, lr, grad_norm)
+        return StepResult(objective, nll, tokens, lr, float(grad_norm))
+
+    def last_step(self) -> int:
+        """Where the run will end, which cosine falls towards; an estimate where the end is one of epochs."""
+        train, progress = self.run.train, self.progress
+        if not train.max_epochs:
+            return train.max_steps
+        steps_per_epoch = self.batches.tokens_per_epoch / (progress.tokens / progress.step)
+        return min(train.max_steps, math.ceil(train.max_epochs * steps_per_epoch))
 
     def batch_loss(self, batch: Batch, r_drop: float, passes: int) -> VocabularyLoss:
         """Summed objective and −log p of a batch; twice through the dropout for R-Drop."""
@@ -167,21 +196,32 @@ class Trainer:
             return "time is up"
         return "stopped early" if 0 < train.patience <= progress.stale else None
 
+    def measure(self, epoch: int) -> ValidationReport:
+        """The model as it is, on the validation set."""
+        return validate(
+            self.model,
+            self.tokenizer,
+            self.valid_batches,
+            self.valid_pairs,
+            self.run.data.tgt_lang,
+            self.run.train.samples,
+            self.progress.step,
+            epoch + 1,
+            self.device,
+        )
+
+    def measure_weights(self, weights: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Scores of other weights on the validation set, if there is one. The trainer keeps them: training is over."""
+        with torch.no_grad():
+            for parameter, name in self.names.items():
+                parameter.copy_(torch.from_numpy(weights[name]))
+        return self.measure(self.progress.place.epoch).scores() if self.valid_batches else {}
+
     def validate(self, epoch: int) -> None:
         if not self.valid_batches:
             return
         with self.offered_weights():
-            report = validate(
-                self.model,
-                self.tokenizer,
-                self.valid_batches,
-                self.valid_pairs,
-                self.run.data.tgt_lang,
-                self.run.train.samples,
-                self.progress.step,
-                epoch + 1,
-                self.device,
-            )
+            report = self.measure(epoch)
         if not math.isfinite(report.nll):
             raise self.diverged(f"step {self.progress.step}: the validation loss is {report.nll}")
         goodness = report.goodness(self.run.train.metric)

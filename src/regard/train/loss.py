@@ -39,21 +39,27 @@ def vocabulary_loss(
 
     With `r_drop`, the first and second half of the rows are two passes over the same positions.
     """
-    objective, nll = _VocabularyLoss.apply(hidden_ND, weight_VD, targets_N, smoothing, r_drop)  # type: ignore[no-untyped-call]
+    learning = torch.is_grad_enabled() and (hidden_ND.requires_grad or weight_VD.requires_grad)
+    objective, nll = _VocabularyLoss.apply(hidden_ND, weight_VD, targets_N, smoothing, r_drop, learning)  # type: ignore[no-untyped-call]
     return VocabularyLoss(objective, nll)
 
 
 class _VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, smoothing: float, r_drop: float
+        ctx: Any,
+        hidden_ND: Tensor,
+        weight_VD: Tensor,
+        targets_N: Tensor,
+        smoothing: float,
+        r_drop: float,
+        learning: bool,
     ) -> tuple[Tensor, Tensor]:
         exact = torch.promote_types(hidden_ND.dtype, torch.float32)
         weight = weight_VD.to(hidden_ND.dtype)
         mean_row_D = weight_VD.mean(dim=0, dtype=exact)
-        wanted = hidden_ND.requires_grad or weight_VD.requires_grad
-        grad_hidden_ND = torch.empty_like(hidden_ND) if wanted else None
-        grad_weight_VD = torch.zeros_like(weight_VD, dtype=exact) if wanted else None
+        grad_hidden_ND = torch.empty_like(hidden_ND) if learning else None
+        grad_weight_VD = torch.zeros_like(weight_VD, dtype=exact) if learning else None
         objective, nll = hidden_ND.new_zeros((), dtype=exact), hidden_ND.new_zeros((), dtype=exact)
         for rows in slices(len(hidden_ND), paired=r_drop > 0, device=hidden_ND.device):
             hidden_CD, targets_C = hidden_ND[rows], targets_N[rows]
@@ -77,7 +83,7 @@ class _VocabularyLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden_ND, grad_weight_VD = ctx.gradients
-        return grad_hidden_ND.mul_(grad.to(grad_hidden_ND.dtype)), grad_weight_VD.mul_(grad), None, None, None
+        return grad_hidden_ND.mul_(grad.to(grad_hidden_ND.dtype)), grad_weight_VD.mul_(grad), None, None, None, None
 
 
 def slices(count: int, paired: bool, device: torch.device) -> list[Any]:

@@ -14,9 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.core.native import library, pointer
-
-SUFFIXES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
+from regard.core.native import SUFFIXES, library, pointer
 
 
 class SliceLoss(NamedTuple):

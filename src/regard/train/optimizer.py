@@ -28,6 +28,11 @@ def learning_rate(step: int, kind: ScheduleKind, peak: float, warmup_steps: int,
             assert_never(kind)
 
 
+def paper_learning_rate(d_model: int, warmup_steps: int) -> float:
+    """The peak of the paper's schedule (section 5.3): (d_model · warmup_steps)^-0.5."""
+    return 1 / math.sqrt(d_model * warmup_steps)
+
+
 def build_optimizer(
     kind: OptimizerKind, parameters: Iterable[nn.Parameter], betas: tuple[float, float], eps: float, weight_decay: float
 ) -> torch.optim.Optimizer:
@@ -62,5 +67,5 @@ def restore_optimizer(
     state: dict[Tensor, dict[str, Any]] = {}
     for path, value in tensors.items():
         key, name = path.split("/", 1)
-        state.setdefault(parameters[name], {})[key] = value.clone()
+        state.setdefault(parameters[name], {})[key] = value.to(parameters[name].device, copy=True)
     optimizer.state.update(state)

@@ -79,10 +79,11 @@ class RunFolder:
         """Nobody else trains in this folder meanwhile. The lock is the system's: it ends with the process."""
         handle = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(f"another process is training in {self.path}; wait for it, or stop it first") from None
             yield
-        except BlockingIOError:
-            raise RunError(f"another process is training in {self.path}; wait for it, or stop it first") from None
         finally:
             os.close(handle)
 
