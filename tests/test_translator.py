@@ -266,13 +266,21 @@ def test_a_right_translation_scores_better_than_a_wrong_one(reverse: Translator)
 def test_align_follows_the_words(reverse: Translator, reverse_test: list[tuple[str, str]]) -> None:
     links = [link for source, target in reverse_test for link in reverse.align(source, target)]
     assert len(links) >= sum(len(source.split()) for source, _ in reverse_test)
-    assert sum(one == other for one, other in links) >= 0.8 * len(links)
+    assert sum(link.src_word == link.tgt_word for link in links) >= 0.8 * len(links)
     assert reverse.align("") == reverse.align("apple", "") == reverse.align("", "apple") == []
+
+
+def test_align_tells_words_of_the_same_spelling_apart(reverse: Translator) -> None:
+    words = ["apple", "baby", "apple"]
+    links = reverse.align(" ".join(words), " ".join(words))
+    assert {link.tgt for link in links if link.tgt_word == "apple"} == {0, 2}
+    assert all((words[link.src], words[link.tgt]) == (link.src_word, link.tgt_word) for link in links)
 
 
 def test_align_takes_long_texts_too(reverse: Translator) -> None:
     links = reverse.align("apple baby. " * 300)
-    assert {"apple", "baby"} <= {source for source, _ in links} | {target for _, target in links}
+    assert {"apple", "baby"} <= {link.src_word for link in links} | {link.tgt_word for link in links}
+    assert max(link.src for link in links) > 100  # numbered through all parts
 
 
 def test_the_weights_are_those_in_the_folder(random_model: RandomModel) -> None:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import torch
 
@@ -64,6 +64,15 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+
+class Link(NamedTuple):
+    """A source word and the target word that looked at it, by their numbers (from 0) and as text."""
+
+    src: int
+    tgt: int
+    src_word: str
+    tgt_word: str
 
 
 class Translator:
@@ -187,14 +196,26 @@ class Translator:
         pieces = self.tokenizer.src.pieces(src_ids), self.tokenizer.tgt.pieces(tgt_ids)
         return trace_translation(self.model, src_ids, tgt_ids, *pieces, taps)
 
-    def align(self, text: str, translation: str | None = None) -> list[tuple[str, str]]:
-        """(source word, target word) links read off the cross-attention."""
-        if translation is None:
-            parts = self.translate([text])[0].alternatives[0].parts
-            return [link for part in parts for link in self.align(*part)]
-        trace = self.trace(text, translation, ("decoder.*.cross.weights",))
-        src_words, tgt_words = words(trace.src_tokens[:-1]), words(trace.tgt_tokens[:-1])
-        return [(src_words[i], tgt_words[j]) for i, j in trace.alignment() if src_words[i] and tgt_words[j]]
+    def align(self, text: str, translation: str | None = None) -> list[Link]:
+        """Which word goes with which, read off the cross-attention. Without a translation, the model's own."""
+        if translation is not None:
+            return self.align_parts([(text, translation)])
+        return self.align_parts(self.translate([text])[0].alternatives[0].parts)
+
+    def align_parts(self, parts: Sequence[tuple[str, str]]) -> list[Link]:
+        """The links of the (source, translation) parts of a text, with the words numbered through the whole of it."""
+        links: list[Link] = []
+        src_before = tgt_before = 0
+        for source, translation in parts:
+            trace = self.trace(source, translation, ("decoder.*.cross.weights",))
+            src_words, tgt_words = words(trace.src_tokens[:-1]), words(trace.tgt_tokens[:-1])
+            links += [
+                Link(src_before + i, tgt_before + j, src_words[i], tgt_words[j])
+                for i, j in trace.alignment()
+                if src_words[i] and tgt_words[j]
+            ]
+            src_before, tgt_before = src_before + len(src_words), tgt_before + len(tgt_words)
+        return links
 
     def check_lengths(self, src_ids: Sequence[Sequence[int]], tgt_ids: Sequence[Sequence[int]]) -> None:
         """Scoring and tracing take a sentence whole, so it must be one that the model could have."""

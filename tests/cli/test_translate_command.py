@@ -174,11 +174,11 @@ def test_json_with_alignment(regard: Any, reverse_model: Path, reverse: Translat
     said = regard("translate", f"apple baby bird\n\n{long}", "--model", reverse_model, "--json", "--align")
     short, empty, cut = [json.loads(line)["alignment"] for line in said.out.splitlines()]
     assert short == [list(link) for link in reverse.align("apple baby bird", "bird baby apple")]
-    assert [target for _, target in sorted(short, key=lambda link: link[1])] == ["apple", "baby", "bird"]
+    assert sorted(tgt_word for _, _, _, tgt_word in short) == ["apple", "baby", "bird"]
     assert empty == []
     parts = reverse.translate([long])[0].alternatives[0].parts
     assert len(parts) > 1
-    assert cut == [list(link) for part in parts for link in reverse.align(*part)]
+    assert cut == [list(link) for link in reverse.align_parts(parts)]
     said = regard("translate", "apple", "--model", reverse_model, "--align")
     assert said == (2, "", "regard: --align goes with --json\n")
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, help="With --sample: the same seed gives the same words.")
 @click.option("--no-repeat-ngram", type=int, help="No sequence of this many pieces twice.")
 @click.option("--prefix", default="", help="What every translation must begin with.")
-@click.option("--align", is_flag=True, help="With --json: which words go with which, from the cross-attention.")
+@click.option("--align", is_flag=True, help="With --json: [i, j, word, word] links from the cross-attention.")
 @click.option("--json", "as_json", is_flag=True, help="An object a line: scores, tokens, alternatives.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
 def command(
@@ -123,5 +123,5 @@ def describe(translator: Translator, translation: Translation, align: bool) -> d
     }
     if align:
         parts = translation.alternatives[0].parts
-        found["alignment"] = [link for part in parts for link in translator.align(*part)]
+        found["alignment"] = translator.align_parts(parts)
     return found

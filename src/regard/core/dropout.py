@@ -1,6 +1,6 @@
 """Dropout from cheap random bits.
 
-PyTorch's CPU dropout draws one floating-point number an element and takes a quarter of a training step. One
+PyTorch's CPU dropout draws one floating-point number an element, at eight times the cost (bench/pieces.py). One
 random byte decides as well: an element is dropped when its byte is below round(256 p). The rate is therefore
 a multiple of 1/256 (p = 0.1 becomes 26/256 = 0.1016), and the survivors are scaled by that exact rate, so the
 expectation is unchanged. The bytes come from torch's own generator: the same seed gives the same masks.

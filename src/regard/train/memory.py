@@ -1,8 +1,8 @@
 """Keep freed memory for the next step.
 
 A training step frees and takes the same few hundred megabytes again and again. glibc hands large blocks back to
-the system each time, and the kernel clears every page anew: a bf16 product into fresh memory runs at a third
-of its rate. Told to keep them, it reuses the same pages.
+the system each time, and the kernel clears every page anew before it can be written. Told to keep them, it reuses
+the same pages.
 """
 
 from __future__ import annotations
