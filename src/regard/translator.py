@@ -165,7 +165,9 @@ class Translator:
             tuple(zip(parts, texts, strict=True)),
         )
 
-    def score(self, sources: Sequence[str], translations: Sequence[str]) -> list[Alternative]:
+    def score(
+        self, sources: Sequence[str], translations: Sequence[str], done: Callable[[int], None] = lambda count: None
+    ) -> list[Alternative]:
         """What the model thinks of given translations: their log-probabilities, whole and by token."""
         if len(sources) != len(translations):
             raise ConfigError(f"{len(sources)} sources but {len(translations)} translations: one each is needed")
@@ -179,6 +181,7 @@ class Translator:
             results = score_translations(self.model, src_BM, chosen, length_penalty=self.decode.length_penalty)
             for i, result in zip(batch, results, strict=True):
                 scored[i] = dataclasses.replace(self.alternative([sources[i]], [result]), text=translations[i])
+            done(len(batch))
         return [scored[i] for i in range(len(sources))]
 
     def trace(self, text: str, translation: str | None = None, taps: Sequence[str] = ("*",), **options: Any) -> Trace:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from regard.cli.inputs import spinner
 from regard.errors import ConfigError, RunError
 
 LAST = 5  # as the paper did for base, section 6.1
@@ -36,7 +37,8 @@ def command(folders: tuple[Path, ...], last: int | None, output: Path) -> None:
     elif last is not None:
         raise ConfigError("--last goes with one run folder; of checkpoints, name just the ones to average")
     try:
-        write_average(chosen, output)
+        with spinner("averaging"):
+            write_average(chosen, output)
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error}") from None
     click.echo(f"{output} is the mean of {', '.join(folder.name for folder in chosen)}")

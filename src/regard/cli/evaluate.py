@@ -15,6 +15,7 @@ from regard.cli.inputs import (
     model_option,
     precision_option,
     progress_bar,
+    spinner,
     write_output,
 )
 from regard.errors import ConfigError, DataError
@@ -69,7 +70,8 @@ def command(
     lowercase = lowercase or translator.tokenizer.lowercase  # such a model knows no case
     rival = None if against is None else load_translator(against, precision)
     references = [reference for _, reference in pairs]
-    nll, perplexity = loss_of(translator, pairs)
+    with spinner("computing the loss"):
+        nll, perplexity = loss_of(translator, pairs)
     translations = translate_all(translator, pairs, options)
     figures = measure(translations, references, translator.tgt_lang, lowercase)
     result: dict[str, Any] = {
@@ -81,7 +83,8 @@ def command(
     }
     if rival is not None:
         other = translate_all(rival, pairs, options)
-        rows = compare(translations, other, references, translator.tgt_lang, lowercase)
+        with spinner("comparing by bootstrap"):
+            rows = compare(translations, other, references, translator.tgt_lang, lowercase)
         result["against"] = {"model": str(against), "bootstrap": [vars(row) for row in rows]}
     if outputs is not None:
         write_output("".join(line + "\n" for line in translations), outputs)

@@ -117,7 +117,7 @@ def write_output(text: str, output: Path | None) -> None:
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Any]:
     """A function to call with the number of things done; a bar on a terminal, nothing elsewhere."""
-    if total < 2 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if total < 2 or not can_draw():
         yield lambda count: None
         return
     from rich.console import Console
@@ -126,6 +126,22 @@ def progress_bar(title: str, total: int) -> Iterator[Any]:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=total)
         yield lambda count: progress.advance(task, count)
+
+
+@contextmanager
+def spinner(title: str) -> Iterator[None]:
+    """A sign of life on a terminal, for work that cannot be counted."""
+    if not can_draw():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(title):
+        yield
+
+
+def can_draw() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def decode_options(**given: Any) -> dict[str, Any]:

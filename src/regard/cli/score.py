@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from regard.cli.inputs import check_output, load_translator, model_option, read_lines, write_output
+from regard.cli.inputs import check_output, load_translator, model_option, progress_bar, read_lines, write_output
 from regard.errors import ConfigError, DataError
 
 
@@ -34,7 +34,9 @@ def command(
     sources, translations = read_lines(source), read_lines(translation)
     if len(sources) != len(translations):
         raise DataError(f"{len(sources)} sources but {len(translations)} translations; they must go line by line")
-    scored = load_translator(model_path).score(sources, translations)
+    translator = load_translator(model_path)
+    with progress_bar("scoring", len(sources)) as done:
+        scored = translator.score(sources, translations, done)
     rows = []
     for original, one in zip(sources, scored, strict=True):
         if as_json:
