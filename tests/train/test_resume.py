@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from regard.train.launch import resume, start
 from regard.train.run import RunFolder
 
 # Everything that could be forgotten between two processes is on.
@@ -178,3 +179,17 @@ def test_what_a_kill_left_half_written_is_ignored_and_cleared_away(
     assert (code, errors) == (0, "")
     assert "resumed at step 8" in out
     same(everything(whole, contents), everything(folder, contents))
+
+
+def test_bf16_on_two_threads_goes_on_exactly_too(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    """As people train: bf16, both cores, subword sampling, dropout, R-Drop that begins on the way."""
+    how = (
+        *("train.precision=bfloat16", "train.threads=2", "data.tokenizer.sampling=0.2", "model.dropout=0.3"),
+        *("train.r_drop=2.0", "train.r_drop_after=5", "model.d_model=64", "train.max_steps=12"),
+    )
+    whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
+    start(toy_run(*how), whole, heard)
+    start(toy_run(*how, "train.max_steps=7"), broken, heard)
+    resume(toy_run(*how), broken, heard)
+    ends = [(folder.checkpoint(12) / "weights.safetensors").read_bytes() for folder in (whole, broken)]
+    assert ends[0] == ends[1]
