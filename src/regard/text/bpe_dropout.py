@@ -1,6 +1,6 @@
 """BPE-dropout (Provilkov et al. 2020): a word is merged as usual, but each merge is left out with some probability.
 
-SentencePiece can do this, but from version 0.2.1 on its draws differ from process to process, and a run that is
+SentencePiece can do this, but in version 0.2.2 its draws differ from process to process, and a run that is
 resumed must see the same pieces again. So the merging is done here, from the pieces and their ranks, with Python's
 own generator. Most words meet no left-out merge at all, and for those the usual pieces are at hand: whether one is met,
 and at which merge, is one draw.
