@@ -8,7 +8,7 @@ BIN := .venv/bin
 help:
 	@echo "make demo    train a toy Transformer for about a minute and translate with it"
 	@echo "make test    every check: style, types, layers, tests"
-	@echo "make bench   speed beside PyTorch's own Transformer"
+	@echo "make bench   speed beside PyTorch's own Transformer and CTranslate2"
 	@echo "make clean   remove .venv, caches and the demo"
 
 install: .venv/installed
@@ -47,8 +47,10 @@ test: install
 	@echo "== tests";  $(BIN)/pytest -n 2
 
 bench: install
+	@$(BIN)/python bench/pieces.py
 	@$(BIN)/python bench/train.py --size small
 	@$(BIN)/python bench/train.py --size base
+	@$(BIN)/python bench/decode.py
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -12,15 +12,13 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import ctranslate2
 import numpy as np
 import torch
+from interleaved import Work, median_seconds
 
 from regard.config import PRESETS, DecodeConfig, ModelConfig
 from regard.core.precision import cpu_matrix_units
@@ -32,7 +30,6 @@ from regard.models.transformer import Transformer
 from regard.text.tokenizer import EOS, Tokenizer, train_vocabulary
 
 VOCABULARY, LENGTH = 10_000, 20
-Work = Callable[[], object]
 
 
 def make_tokenizer() -> Tokenizer:
@@ -76,19 +73,6 @@ def load_ctranslate2(model: Path, folder: Path, quantization: str, threads: int)
     return ctranslate2.Translator(str(output), intra_threads=threads, compute_type=quantization)
 
 
-def measure(works: dict[str, Work], tokens: int, repeats: int) -> dict[str, float]:
-    """Output tokens per second, medians."""
-    speeds: dict[str, list[float]] = {name: [] for name in works}
-    for work in works.values():
-        work()
-    for _ in range(repeats):
-        for name, work in works.items():
-            started = time.perf_counter()
-            work()
-            speeds[name].append(tokens / (time.perf_counter() - started))
-    return {name: statistics.median(values) for name, values in speeds.items()}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=["small", "base", "both"], default="both")
@@ -109,7 +93,8 @@ def main() -> None:
                     "regard bf16": ours(copy.deepcopy(model).bfloat16(), batch, beam),
                 }
                 works |= {f"CTranslate2 {name}": theirs(peer, tokenizer, batch, beam) for name, peer in peers.items()}
-                found = measure(works, batch * LENGTH, args.repeats)
+                seconds = median_seconds(works, args.repeats)
+                found = {name: batch * LENGTH / value for name, value in seconds.items()}
                 best, own = (max(v for n, v in found.items() if n.startswith(who)) for who in ("CT", "regard"))
                 line = "   ".join(f"{name} {value:,.0f}" for name, value in found.items())
                 print(f"{size:<6} batch {batch:<3} beam {beam}   {line}   ratio {own / best:.2f}")

@@ -7,12 +7,9 @@ Medians of interleaved repeats, in milliseconds.
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
+from interleaved import Work, median_seconds
 
 from regard.core.dropout import Dropout
 from regard.core.native import library
@@ -20,21 +17,12 @@ from regard.core.precision import cpu_matrix_units
 from regard.train.loss_kernels import native_slice_loss, plain
 from regard.train.memory import keep_freed_memory
 
-Work = Callable[[], object]
 ELEMENTS, ROWS, VOCABULARY = 4096 * 2048, 256, 10_000
 
 
-def measure(works: dict[str, Work], repeats: int = 15) -> dict[str, float]:
-    """Milliseconds of each, in turn, so that noise falls on all alike."""
-    seconds: dict[str, list[float]] = {name: [] for name in works}
-    for work in works.values():
-        work()
-    for _ in range(repeats):
-        for name, work in works.items():
-            started = time.perf_counter()
-            work()
-            seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) * 1e3 for name, values in seconds.items()}
+def measure(works: dict[str, Work]) -> dict[str, float]:
+    """Milliseconds of each."""
+    return {name: seconds * 1e3 for name, seconds in median_seconds(works, repeats=15).items()}
 
 
 def show(title: str, figures: dict[str, float]) -> None:
