@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from regard.config import DecodeConfig, ModelConfig
+from regard.config import DecodeConfig, FamilyConfig, convert
 from regard.data.toy import WORDS
 from regard.files import atomic_folder
 from regard.folder import ModelDescription, write_model
+from regard.models.build import build_model
 from regard.models.transformer import Transformer
 from regard.recipe import run_from_dict
 from regard.text.tokenizer import EOS, Tokenizer, Vocabulary
@@ -49,10 +50,8 @@ def reverse_pairs(count: int, seed: int) -> list[tuple[str, str]]:
     return [(" ".join(words), " ".join(words[::-1])) for words in drawn]
 
 
-@pytest.fixture(scope="session")
-def reverse_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def train_reversing(folder: Path, model: dict[str, Any], train: dict[str, Any]) -> Path:
     """The folder of a model that reverses sentences of `reverse_pairs`, nearly always rightly."""
-    folder = tmp_path_factory.mktemp("reverse")
     for name, count, seed in (("train.tsv", 4000, 1), ("valid.tsv", 20, 2)):
         lines = [f"{src}\t{tgt}\n" for src, tgt in reverse_pairs(count, seed)]
         (folder / name).write_text("".join(lines), "utf-8")
@@ -65,26 +64,18 @@ def reverse_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "valid": [{"file": str(folder / "valid.tsv")}],
                 "tokenizer": {"vocab_size": 400},
             },
-            "model": {
-                "d_model": 64,
-                "n_heads": 4,
-                "d_ff": 128,
-                "n_encoder_layers": 1,
-                "n_decoder_layers": 1,
-                "dropout": 0.0,
-            },
+            "model": {"d_model": 64, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.0} | model,
             "train": {
-                "max_steps": 450,
+                "validate_every": train["max_steps"],
                 "batch_tokens": 512,
-                "lr": 5e-3,
                 "warmup_steps": 40,
                 "schedule": "cosine",
                 "threads": 1,
                 "precision": "float32",
-                "validate_every": 450,
                 "average": 1,
                 "label_smoothing": 0.0,
-            },
+            }
+            | train,
         }
     )
     with pytest.MonkeyPatch.context() as patch, one_thread():
@@ -95,8 +86,27 @@ def reverse_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def reverse_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Transformer."""
+    folder = tmp_path_factory.mktemp("reverse")
+    return train_reversing(folder, {"n_heads": 4, "d_ff": 128}, {"max_steps": 450, "lr": 5e-3})
+
+
+@pytest.fixture(scope="session")
 def reverse(reverse_model: Path) -> Translator:
     return Translator(reverse_model)
+
+
+@pytest.fixture(scope="session")
+def recurrent_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An LSTM with Bahdanau's attention."""
+    folder = tmp_path_factory.mktemp("recurrent")
+    return train_reversing(folder, {"family": "recurrent"}, {"max_steps": 150, "lr": 1e-2, "clip_norm": 1.0})
+
+
+@pytest.fixture(scope="session")
+def recurrent(recurrent_model: Path) -> Translator:
+    return Translator(recurrent_model)
 
 
 @pytest.fixture(scope="session")
@@ -121,14 +131,17 @@ def random_model(tmp_path: Path, reverse_vocabulary: Vocabulary) -> RandomModel:
         name: str = "random",
         dtype: torch.dtype = torch.float64,
         tgt_lang: str = "reversed",
-        change: Callable[[Transformer, Vocabulary], None] = lambda model, vocabulary: None,
+        change: Callable[[Any, Vocabulary], None] = lambda model, vocabulary: None,
         **sizes: Any,
     ) -> Path:
         size = reverse_vocabulary.size
-        wanted = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder_layers": 1, "n_decoder_layers": 2} | sizes
-        config = ModelConfig(**wanted, src_vocab_size=size, tgt_vocab_size=size)
+        wanted: dict[str, Any] = {"d_model": 16, "n_encoder_layers": 1, "n_decoder_layers": 2}
+        if "family" not in sizes:
+            wanted |= {"n_heads": 2, "d_ff": 32}
+        wanted |= {"src_vocab_size": size, "tgt_vocab_size": size}
+        config: FamilyConfig = convert(FamilyConfig, wanted | sizes, "model")
         torch.manual_seed(7)
-        model = Transformer(config).to(dtype).requires_grad_(False)
+        model = build_model(config).to(dtype).requires_grad_(False)
         change(model, reverse_vocabulary)
         weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
         files = Tokenizer(reverse_vocabulary, reverse_vocabulary).files()

@@ -22,6 +22,7 @@ from regard.config import (
     ModelConfig,
     NormOrder,
     Position,
+    RecurrentConfig,
     RunConfig,
     TokenizerConfig,
     TrainConfig,
@@ -71,6 +72,25 @@ def test_each_preset_is_a_model(name: str) -> None:
 
 def test_small_is_the_default() -> None:
     assert run_from_dict({"model": {"preset": "small"}}).model == ModelConfig()
+
+
+def test_a_model_is_of_the_family_that_it_names() -> None:
+    assert run_from_dict({"model": {"family": "recurrent"}}).model == RecurrentConfig()
+    assert run_from_dict({"model": {"family": "transformer"}}).model == ModelConfig()
+    gnmt = run_from_dict({"model": {"preset": "gnmt", "d_model": 32}}).model
+    assert isinstance(gnmt, RecurrentConfig)
+    assert (gnmt.d_model, gnmt.n_encoder_layers, gnmt.residual, gnmt.bidirectional) == (32, 8, True, "first")
+
+
+def test_what_was_written_before_there_were_families_is_a_transformer() -> None:
+    tree = to_dict(RunConfig())
+    assert tree["model"].pop("family") == "transformer"
+    assert run_from_dict(tree) == RunConfig()
+
+
+def test_one_vocabulary_for_both_languages_is_asked_of_every_family() -> None:
+    with pytest.raises(ConfigError, match="needs one vocabulary"):
+        run_from_dict({"model": {"family": "recurrent"}, "data": {"tokenizer": {"joint": False}}})
 
 
 def test_precedence_defaults_preset_recipe_set(tmp_path: Path) -> None:
@@ -133,7 +153,11 @@ def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
         ("[[data.train]]\nsorce = 'a'", "unknown key data.train[0].sorce; did you mean 'src'?"),
         ("xyzzy = 1", "unknown key xyzzy; it may be one of 'data', 'decode', 'model', 'train'"),
         ('[model]\npreset = "bigg"', "model.preset = 'bigg' is not known; did you mean 'big'?"),
-        ("[model]\npreset = 3", "model.preset = 3 is not known; it may be one of 'base', 'big', 'small', 'tiny'"),
+        (
+            "[model]\npreset = 3",
+            "model.preset = 3 is not known; "
+            "it may be one of 'bahdanau', 'base', 'big', 'gnmt', 'lstm', 'small', 'tiny'",
+        ),
         ("[train]\nseed = 1.5", "train.seed = 1.5 is not possible; it must be a whole number"),
         ("[train]\nseed = true", "train.seed = True is not possible; it must be a whole number"),
         ("[train]\nlr = 'fast'", "train.lr = 'fast' is not possible; it must be a number"),
@@ -162,6 +186,22 @@ def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
         ),
         ("[model]\nd_model = 12\nn_heads = 4\nposition = 'rotary'", "must be even; it is 3"),
         ("[model]\nsrc_vocab_size = 9", "set data.tokenizer.joint = true, or model.sharing = 'output'"),
+        ("[model]\nfamily = 'recurent'", "model.family = 'recurent' is not possible; it may be one of 'transformer', "),
+        ("[model]\nfamily = ['recurrent']", "model.family = ['recurrent'] is not possible; it may be one of"),
+        (
+            "[model]\ncell = 'gru'",
+            "model.cell is a setting of the family 'recurrent', but this model's is 'transformer': "
+            "remove the setting, or change model.family",
+        ),
+        ("[model]\npreset = 'gnmt'\nn_heads = 8", "model.n_heads is a setting of the family 'transformer'"),
+        ("[model]\npreset = 'gnmt'\nfamily = 'transformer'", "is a setting of the family 'recurrent'"),
+        ("[model]\nfamily = 'recurrent'\ncel = 'gru'", "unknown key model.cel; did you mean 'cell'?"),
+        (
+            "[model]\npreset = 'lstm'\ncell = 'gruu'",
+            "model.cell = 'gruu' is not possible; it may be one of 'rnn', 'gru'",
+        ),
+        ("[model]\npreset = 'lstm'\ndropout = 1", "model.dropout = 1.0 is too large; it must be below 1.0"),
+        ("[model]\nfamily = 'recurrent'\nsrc_vocab_size = 9", "or model.sharing = 'output'"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, told: str) -> None:
@@ -257,7 +297,8 @@ runs = st.builds(
         position=st.sampled_from(get_args(Position)),
         norm_order=st.sampled_from(get_args(NormOrder)),
         sharing=st.sampled_from(["output", "none"]),  # 'all' does not go with two tokenizer files
-    ),
+    )
+    | st.builds(RecurrentConfig, d_model=st.integers(1, 9), residual=st.booleans(), sharing=st.just("output")),
     train=st.builds(TrainConfig, lr=st.floats(0, 1), eps=st.floats(0, 1e-3), seed=st.integers()),
 )
 

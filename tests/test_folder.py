@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import DecodeConfig, ModelConfig, RunConfig
+from regard.config import DecodeConfig, ModelConfig, RecurrentConfig, RunConfig
 from regard.errors import ModelFolderError
 from regard.folder import (
     CARD,
@@ -90,6 +90,25 @@ def test_what_was_written_comes_back(tmp_path: Path, tokenizer: dict[str, bytes]
         np.testing.assert_array_equal(found[name], weight)
         assert found[name].dtype == weight.dtype
     assert (tmp_path / CARD).read_text("utf-8") == "# A card\n"
+
+
+def test_a_folder_from_before_there_were_families_is_a_transformer(folder: Path) -> None:
+    content = json.loads((folder / CONFIG).read_text("utf-8"))
+    assert content["model"].pop("family") == "transformer"
+    (folder / CONFIG).write_text(json.dumps(content), "utf-8")
+    sign(folder)
+    assert read_description(folder) == describe()
+
+
+def test_a_model_of_another_family(folder: Path, tmp_path: Path) -> None:
+    given = describe(model=RecurrentConfig(cell="gru", src_vocab_size=9, tgt_vocab_size=9))
+    write_model(tmp_path, given, weights(), "# A card\n")
+    assert read_description(tmp_path) == given
+    content = json.loads((folder / CONFIG).read_text("utf-8"))
+    content["model"]["family"] = "convolutional"
+    (folder / CONFIG).write_text(json.dumps(content), "utf-8")
+    sign(folder)
+    assert "model.family = 'convolutional' is not possible; it may be one of 'transformer', " in refused(folder)
 
 
 def test_it_holds_what_the_design_says_and_no_pickle(folder: Path) -> None:

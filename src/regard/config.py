@@ -20,8 +20,12 @@ NormOrder = Literal["post", "pre"]
 NormKind = Literal["layernorm", "rmsnorm"]
 FeedForwardKind = Literal["relu", "gelu", "swiglu"]
 Sharing = Literal["all", "output", "none"]
+CellKind = Literal["rnn", "gru", "lstm"]
+RecurrentAttention = Literal["none", "additive", "dot"]
+Bidirectional = Literal["none", "first", "all"]
 TokenizerKind = Literal["bpe", "unigram"]
 Precision = Literal["auto", "float32", "bfloat16"]
+SearchPrecision = Literal["auto", "float32", "bfloat16", "int8"]
 OptimizerKind = Literal["adam", "adamw"]
 ScheduleKind = Literal["inverse_sqrt", "cosine", "constant"]
 Metric = Literal["loss", "bleu", "chrf"]
@@ -93,6 +97,7 @@ class DataConfig:
 class ModelConfig:
     """The encoder–decoder Transformer. The defaults are the paper's, at size `small`."""
 
+    family: Literal["transformer"] = field(default="transformer", kw_only=True)
     d_model: int = setting(256, low=1)
     n_heads: int = setting(4, low=1)
     d_ff: int = setting(1024, low=1)
@@ -123,6 +128,33 @@ class ModelConfig:
             )
         if self.sharing == "all" and self.src_vocab_size != self.tgt_vocab_size:
             raise ConfigError(ONE_VOCABULARY)
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """The recurrent encoder–decoder, without attention or with it."""
+
+    family: Literal["recurrent"] = field(default="recurrent", kw_only=True)
+    cell: CellKind = "lstm"
+    attention: RecurrentAttention = "additive"  # none: the sentence is one vector; additive: Bahdanau's; dot: Luong's
+    d_model: int = setting(256, low=1)  # units of a layer, each direction, and size of the embeddings
+    n_encoder_layers: int = setting(1, low=1)
+    n_decoder_layers: int = setting(1, low=1)
+    bidirectional: Bidirectional = "first"  # which encoder layers read the sentence from both ends
+    residual: bool = False  # x + layer(x), from the third layer on
+    deep_output: bool = True  # the prediction sees context and last word too, not the state alone
+    sharing: Sharing = "all"  # all: source, target and output are one matrix; output: target and output
+    dropout: float = setting(0.2, low=0.0, below=1.0)
+    src_vocab_size: int = setting(0, low=0)  # 0: the tokenizer's
+    tgt_vocab_size: int = setting(0, low=0)
+
+    def __post_init__(self) -> None:
+        if self.sharing == "all" and self.src_vocab_size != self.tgt_vocab_size:
+            raise ConfigError(ONE_VOCABULARY)
+
+
+# A model of any family. The first is meant where a recipe or a model folder does not say: once it was the only one.
+FamilyConfig = ModelConfig | RecurrentConfig
 
 
 @dataclass(frozen=True)
@@ -189,7 +221,7 @@ class DecodeConfig:
 @dataclass(frozen=True)
 class RunConfig:
     data: DataConfig = DataConfig()
-    model: ModelConfig = ModelConfig()
+    model: FamilyConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
@@ -198,7 +230,9 @@ class RunConfig:
         joint = len(tokenizer.files) == 1 if tokenizer.files else tokenizer.joint
         if self.model.sharing == "all" and not joint:
             raise ConfigError(ONE_VOCABULARY)
-        if self.model.position == "learned" and self.data.filters.max_tokens >= self.model.max_positions:
+        if not isinstance(self.model, ModelConfig) or self.model.position != "learned":
+            return
+        if self.data.filters.max_tokens >= self.model.max_positions:
             raise ConfigError(
                 f"model.max_positions = {self.model.max_positions} learned positions are too few for sentences of up "
                 f"to data.filters.max_tokens = {self.data.filters.max_tokens} pieces and their end: raise the one, "
@@ -211,7 +245,22 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": {"d_model": 256, "n_heads": 4, "d_ff": 1024, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1},
     "base": {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_encoder_layers": 6, "n_decoder_layers": 6, "dropout": 0.1},
     "big": {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "n_encoder_layers": 6, "n_decoder_layers": 6, "dropout": 0.3},
-}
+    # Sutskever et al. 2014: four layers, one vector between the languages.
+    "lstm": {
+        "family": "recurrent", "cell": "lstm", "attention": "none", "d_model": 1000, "n_encoder_layers": 4,
+        "n_decoder_layers": 4, "bidirectional": "none", "deep_output": False, "sharing": "none",
+    },
+    # Bahdanau et al. 2015: one layer, read from both ends, attended to.
+    "bahdanau": {
+        "family": "recurrent", "cell": "gru", "attention": "additive", "d_model": 1000, "n_encoder_layers": 1,
+        "n_decoder_layers": 1, "bidirectional": "first", "deep_output": True, "sharing": "none",
+    },
+    # Wu et al. 2016: eight layers and eight.
+    "gnmt": {
+        "family": "recurrent", "cell": "lstm", "attention": "additive", "d_model": 1024, "n_encoder_layers": 8,
+        "n_decoder_layers": 8, "bidirectional": "first", "residual": True, "deep_output": False, "sharing": "none",
+    },
+}  # fmt: skip
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -253,7 +302,7 @@ def convert(kind: Any, value: Any, name: str) -> Any:
         inner = get_args(kind)[0]
         return tuple(convert(inner, item, f"{name}[{i}]") for i, item in enumerate(value))
     if origin in (Union, types.UnionType):
-        raise TypeError(f"{name}: settings have one type each")
+        return build_family(get_args(kind), value, name)
     right = isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -261,6 +310,25 @@ def convert(kind: Any, value: Any, name: str) -> Any:
         what = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]
         raise ConfigError(f"{name} = {value!r} is not possible; it must be {what}")
     return value
+
+
+def build_family(kinds: tuple[Any, ...], tree: Any, where: str) -> Any:
+    """One of several dataclasses, told apart by `family`, which has one value in each; without it, the first."""
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"{where} must be a table of settings, not {tree!r}")
+    families = {kind.family: kind for kind in kinds}
+    family = tree.get("family", kinds[0].family)
+    if family not in list(families):
+        raise ConfigError(f"{where}.family = {family!r} is not possible; it may be one of {listed(families)}")
+    own = {f.name for f in dataclasses.fields(families[family])}
+    for key in tree:
+        others = [name for name, kind in families.items() if key in {f.name for f in dataclasses.fields(kind)}]
+        if key not in own and others:
+            raise ConfigError(
+                f"{where}.{key} is a setting of the family {listed(others)}, but this model's is {family!r}: "
+                f"remove the setting, or change {where}.family"
+            )
+    return build(families[family], tree, where)
 
 
 def check_range(name: str, value: Any, limits: Mapping[str, Any]) -> None:

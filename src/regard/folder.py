@@ -32,7 +32,7 @@ TOKENIZER_FILES = (("tokenizer.model",), ("source.model", "target.model"))
 class ModelDescription:
     """What a model folder says of its model, besides the weights."""
 
-    model: settings.ModelConfig
+    model: settings.FamilyConfig
     decode: settings.DecodeConfig
     src_lang: str
     tgt_lang: str
@@ -81,7 +81,7 @@ def read_description(folder: Path) -> ModelDescription:
             f"{folder} is of format {version}; this version of Regard reads up to {FORMAT_VERSION}. Update Regard."
         )
     try:
-        model = settings.build(settings.ModelConfig, content["model"], "model")
+        model = settings.convert(settings.FamilyConfig, content["model"], "model")
         decode = settings.build(settings.DecodeConfig, content["decode"], "decode")
         joint, pair = TOKENIZER_FILES
         names = joint if (folder / joint[0]).exists() else pair

@@ -81,6 +81,11 @@ def test_the_recipes_that_need_no_data_are_good(regard: Any) -> None:
     assert regard("config", "check", recipe).code == 0
 
 
+@pytest.mark.parametrize("recipe", sorted((Path(__file__).parents[2] / "recipes").glob("*.toml")), ids=lambda r: r.stem)
+def test_every_recipe_can_be_read(regard: Any, recipe: Path) -> None:
+    assert regard("config", "check", recipe, "--no-data") == (0, f"{recipe} is good\n", "")
+
+
 def test_files_of_different_length_are_not_good(regard: Any, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\ntwo\n")
     (tmp_path / "b").write_text("eins\n")

@@ -31,6 +31,17 @@ def test_base_is_the_papers(regard: Any) -> None:
     assert not any(line.endswith(" ") for line in said.out.splitlines())
 
 
+def test_the_ancestors_have_a_ledger_too(regard: Any) -> None:
+    said = regard("params", "gnmt", "--vocab", "32000")
+    assert said.code == 0
+    assert "289,224,704 parameters, with a vocabulary of 32,000" in said.out
+    lines = {line.split()[0]: line for line in said.out.splitlines() if line}
+    assert " × 8 " in lines["decoder.0…7.recurrence.recurrent.weight"]
+    assert lines["recurrence"].split()[1] == "188,821,504"
+    assert "ffn" not in lines
+    assert regard("params", "lstm").code == regard("params", "bahdanau").code == 0
+
+
 def test_json_adds_up(regard: Any) -> None:
     folded = json.loads(regard("params", "tiny", "--vocab", "1000", "--json").out)
     every = json.loads(regard("params", "tiny", "--vocab", "1000", "--json", "--all").out)
@@ -80,7 +91,7 @@ def test_a_model_folder(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["huge"], 2, "huge is neither a preset (tiny, small, base, big) nor"),
+        (["huge"], 2, "huge is neither a preset (tiny, small, base, big, lstm, bahdanau, gnmt) nor"),
         (["no.toml"], 2, "there is no recipe at no.toml"),
         (["."], 4, "not a model folder"),
         (["base", "--vocab", "0"], 2, "--vocab"),

@@ -69,6 +69,12 @@ def test_greedy_translations_are_the_same(
     assert len({one.text for one in ours}) > 1
 
 
+def test_other_families_are_refused(recurrent_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="of the family 'recurrent'; CTranslate2 runs Transformers alone"):
+        export_ctranslate2(recurrent_model, tmp_path / "ct2")
+    assert not (tmp_path / "ct2").exists()
+
+
 def test_what_ctranslate2_lacks_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
     size = tokenizer.tgt.size
     config = ModelConfig(32, 4, 64, 1, 1, "rotary", src_vocab_size=size, tgt_vocab_size=size)

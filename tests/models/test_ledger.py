@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 
-from regard.config import PRESETS, FeedForwardKind, ModelConfig, NormKind, NormOrder, Position, Sharing
+from regard.config import (
+    PRESETS,
+    Bidirectional,
+    CellKind,
+    FeedForwardKind,
+    ModelConfig,
+    NormKind,
+    NormOrder,
+    Position,
+    RecurrentAttention,
+    RecurrentConfig,
+    Sharing,
+)
 from regard.errors import ConfigError
 from regard.models.ledger import GROUPS, ledger
+from regard.models.recurrent import RecurrentModel
 from regard.models.transformer import Transformer
 
 
@@ -25,6 +39,7 @@ def test_base_is_the_papers_65_million() -> None:
     norm = 2 * 512
     assert book.totals == {
         "attention": 6 * attention + 6 * 2 * attention,
+        "recurrence": 0,
         "ffn": 12 * ffn,
         "embeddings": embeddings,
         "norms": 6 * 2 * norm + 6 * 3 * norm,
@@ -53,6 +68,7 @@ def test_small_pre_norm_model_by_hand() -> None:
     book = ledger(config)
     assert book.totals == {
         "attention": (2 + 2) * (3 * 6 * 6 + 3 * 6 + 6 * 6 + 6),
+        "recurrence": 0,
         "ffn": 3 * (6 * 20 + 20 + 10 * 6 + 6),
         "embeddings": 11 * 6 + 13 * 6 + 13 * 6,
         "norms": (2 * 2 + 1 * 3 + 2) * 6,
@@ -125,12 +141,79 @@ def test_a_single_layer_is_not_folded() -> None:
     assert "decoder.0…1.ffn.up.weight" in names
 
 
+def recurrent(preset: str, vocabulary: int) -> RecurrentConfig:
+    return RecurrentConfig(**PRESETS[preset], src_vocab_size=vocabulary, tgt_vocab_size=vocabulary)
+
+
+def test_the_lstm_preset_is_sutskevers() -> None:
+    """ "384M parameters of which 64M are pure recurrent connections", with 160,000 source and 80,000 target words."""
+    config = RecurrentConfig(**PRESETS["lstm"], src_vocab_size=160_000, tgt_vocab_size=80_000)
+    book = ledger(config)
+    bridge = sum(row.count for row in book.rows if row.name.startswith("bridge"))
+    biases = sum(row.count for row in book.rows if row.name.endswith("inputs.bias"))
+    assert book.totals["recurrence"] - bridge - biases == 64_000_000
+    assert book.total - bridge - biases == 384_000_000
+
+
+def test_gnmt_by_hand() -> None:
+    d, words = 1024, 32_000
+    cell, bias = 4 * d, 4 * d
+    encoder = 2 * (cell * 2 * d + bias) + (cell * 3 * d + bias) + 6 * (cell * 2 * d + bias)
+    decoder = 8 * (cell * 3 * d + bias)
+    bridge = 8 * d * d + 8 * d
+    assert ledger(recurrent("gnmt", words)).totals == {
+        "attention": 2 * d * d + 2 * d,
+        "recurrence": encoder + decoder + bridge,
+        "ffn": 0,
+        "embeddings": 3 * words * d,
+        "norms": 0,
+        "positions": 0,
+    }
+
+
+@pytest.mark.parametrize("cell", get_args(CellKind))
+@pytest.mark.parametrize("attention", get_args(RecurrentAttention))
+@pytest.mark.parametrize("bidirectional", get_args(Bidirectional))
+def test_the_ledger_of_a_recurrent_model_equals_the_model_itself(
+    cell: CellKind, attention: RecurrentAttention, bidirectional: Bidirectional
+) -> None:
+    config = RecurrentConfig(
+        cell=cell, attention=attention, d_model=6, n_encoder_layers=2, n_decoder_layers=2, bidirectional=bidirectional,
+        src_vocab_size=10, tgt_vocab_size=10,
+    )  # fmt: skip
+    book = ledger(config)
+    real = dict(RecurrentModel(config).named_parameters())
+    assert {row.name: row.shape for row in book.rows} == {name: tuple(p.shape) for name, p in real.items()}
+    assert book.total == sum(p.numel() for p in real.values())
+    own = attention == "additive" or (attention == "dot" and bidirectional == "all")
+    assert (book.totals["attention"] > 0) == own
+
+
+def test_gates_in_one_matrix_are_named() -> None:
+    notes = {row.name: row.note for row in ledger(recurrent("gnmt", 50)).rows}
+    assert notes["encoder.0.backwards.inputs.weight"] == "W_i W_f W_g W_o"
+    assert notes["decoder.7.recurrence.recurrent.weight"] == "U_i U_f U_g U_o"
+    notes = {row.name: row.note for row in ledger(recurrent("bahdanau", 50)).rows}
+    assert notes["encoder.0.forwards.inputs.bias"] == "b_r b_z b_n"
+    assert notes["decoder.0.recurrence.recurrent.bias"] == "u_r u_z u_n"
+    config = RecurrentConfig(cell="rnn", src_vocab_size=50, tgt_vocab_size=50)
+    assert not any(row.note for row in ledger(config).rows if "shared" not in row.note)
+
+
+def test_a_layer_between_that_is_not_like_the_others_is_left_out_of_the_name() -> None:
+    folded = {row.name: row for row in ledger(recurrent("gnmt", 50)).folded()}
+    assert folded["encoder.0,2…7.forwards.inputs.weight"].times == 7
+    assert folded["encoder.1.forwards.inputs.weight"].shape == (4096, 2048)
+    assert folded["decoder.0…7.context.weight"].times == 8
+
+
 def test_nothing_is_allocated_or_drawn() -> None:
     """Four petabytes of weights are no trouble, and the random state of a run is left alone."""
     torch.manual_seed(3)
     before = torch.get_rng_state()
     book = ledger(sized("big", 10**12))
     assert book.totals["embeddings"] == 1024 * 10**12
+    assert ledger(recurrent("gnmt", 10**12)).totals["embeddings"] == 3 * 1024 * 10**12
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from regard.config import ModelConfig, RunConfig
+    from regard.config import FamilyConfig, RunConfig
     from regard.models.ledger import Ledger, Row
 
 PAPER_VOCABULARY = 37_000  # section 5.1
@@ -34,13 +34,14 @@ PLAIN_WIDTH = 200  # wider than any row: only a terminal has an edge
 def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
     """Every matrix of WHAT with its shape and size, and the shares of attention, feed-forward and embeddings.
 
-    WHAT is a preset (tiny, small, base, big), a recipe, or a model folder. A matrix in several roles is counted
-    once. A recipe's vocabulary is that of its tokenizer.
+    WHAT is a preset (tiny, small, base, big, lstm, bahdanau, gnmt), a recipe, or a model folder. A matrix in several
+    roles is counted once. A recipe's vocabulary is that of its tokenizer.
 
     \b
     Examples:
       regard params base                       the paper's model: 63 million
       regard params big --vocab 32000 --all
+      regard params gnmt --vocab 32000         eight LSTM layers and eight
       regard params recipes/reverse.toml --json
       regard params runs/reverse/model
     """
@@ -60,15 +61,16 @@ def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
         click.echo(drawn(console, shares(book)), nl=False)
 
 
-def find_model(what: str, vocab: int | None) -> tuple[ModelConfig, str]:
+def find_model(what: str, vocab: int | None) -> tuple[FamilyConfig, str]:
     """The model that a preset, recipe or folder describes, and a word on its vocabulary."""
-    from regard.config import PRESETS, ModelConfig
+    from regard.config import PRESETS, FamilyConfig, convert
     from regard.folder import read_description
     from regard.recipe import load_recipe
 
     if what in PRESETS:
         size, note = (vocab, "") if vocab else (PAPER_VOCABULARY, ", the paper's: --vocab changes it")
-        return ModelConfig(**PRESETS[what], src_vocab_size=size, tgt_vocab_size=size), f"{size:,}{note}"
+        sizes = {"src_vocab_size": size, "tgt_vocab_size": size}
+        return convert(FamilyConfig, {**PRESETS[what], **sizes}, what), f"{size:,}{note}"
     path = Path(what)
     if path.is_dir():
         if vocab:
@@ -83,7 +85,7 @@ def find_model(what: str, vocab: int | None) -> tuple[ModelConfig, str]:
     )
 
 
-def size_recipe(run: RunConfig, vocab: int | None) -> tuple[ModelConfig, str]:
+def size_recipe(run: RunConfig, vocab: int | None) -> tuple[FamilyConfig, str]:
     """A recipe's model with the vocabulary that training would give it, as far as that can be known."""
     from regard.data.prepare import ready_tokenizer
 
@@ -105,13 +107,13 @@ def size_recipe(run: RunConfig, vocab: int | None) -> tuple[ModelConfig, str]:
     return dataclasses.replace(model, src_vocab_size=src, tgt_vocab_size=tgt), note
 
 
-def sizes_in_words(model: ModelConfig) -> str:
+def sizes_in_words(model: FamilyConfig) -> str:
     if model.src_vocab_size == model.tgt_vocab_size:
         return f"{model.src_vocab_size:,}"
     return f"{model.src_vocab_size:,} (source) and {model.tgt_vocab_size:,} (target)"
 
 
-def describe(what: str, model: ModelConfig, book: Ledger, rows: Sequence[Row]) -> dict[str, Any]:
+def describe(what: str, model: FamilyConfig, book: Ledger, rows: Sequence[Row]) -> dict[str, Any]:
     shares = book.shares
     return {
         "what": what,

@@ -28,12 +28,15 @@ def export_ctranslate2(folder: Path, output: Path, quantization: str | None = No
     if output.exists():
         raise ModelFolderError(f"{output} exists already; name another folder")
     description = read_description(folder)
-    if description.model.position not in POSITIONS:
+    config = description.model
+    if not isinstance(config, ModelConfig):
+        raise ConfigError(f"{folder} is a model of the family {config.family!r}; CTranslate2 runs Transformers alone")
+    if config.position not in POSITIONS:
         raise ConfigError(
-            f"{folder} has {description.model.position} positions, which CTranslate2 does not know in a translator; "
+            f"{folder} has {config.position} positions, which CTranslate2 does not know in a translator; "
             f"it knows {', '.join(POSITIONS)}"
         )
-    spec = build_spec(description, read_weights(folder))
+    spec = build_spec(config, description, read_weights(folder))
     spec.validate()
     spec.optimize(quantization=quantization)
     with atomic_folder(output) as temporary:
@@ -42,11 +45,10 @@ def export_ctranslate2(folder: Path, output: Path, quantization: str | None = No
             (temporary / name).write_bytes(proto)
 
 
-def build_spec(description: ModelDescription, weights: Weights) -> Any:
+def build_spec(config: ModelConfig, description: ModelDescription, weights: Weights) -> Any:
     """CTranslate2's description of the model, with every weight in its place."""
     from ctranslate2.specs import TransformerSpec, common_spec
 
-    config = description.model
     activations = {
         "relu": common_spec.Activation.RELU,
         "gelu": common_spec.Activation.GELU,

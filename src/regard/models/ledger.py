@@ -15,16 +15,20 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from regard.config import ModelConfig
+from regard.config import FamilyConfig
+from regard.core.additive import AdditiveAttention, DotAttention
 from regard.core.attention import MultiHeadAttention
 from regard.core.embeddings import Embedding
 from regard.core.feedforward import FeedForward
 from regard.core.norms import LayerNorm, RMSNorm
 from regard.core.positions import Positions
+from regard.core.recurrent import GATES as CELL_GATES
+from regard.core.recurrent import Recurrence
 from regard.errors import ConfigError
-from regard.models.transformer import Transformer
+from regard.models.build import build_model
+from regard.models.recurrent import Bridge, DecoderLayer, DeepOutput
 
-Group = Literal["attention", "ffn", "embeddings", "norms", "positions"]
+Group = Literal["attention", "recurrence", "ffn", "embeddings", "norms", "positions"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 
 
@@ -66,7 +70,7 @@ class Ledger:
         return fold(self.rows)
 
 
-def ledger(config: ModelConfig) -> Ledger:
+def ledger(config: FamilyConfig) -> Ledger:
     """The parameters of the model that `config` describes."""
     if not config.src_vocab_size or not config.tgt_vocab_size:
         raise ConfigError(
@@ -74,7 +78,7 @@ def ledger(config: ModelConfig) -> Ledger:
             "(training takes them from the tokenizer)"
         )
     with torch.device("meta"):
-        model = Transformer(config, initialise=False)
+        model = build_model(config, initialise=False)
     names: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
@@ -92,9 +96,11 @@ def group_of(model: nn.Module, name: str) -> Group:
     while path:
         path = path.rpartition(".")[0]
         match model.get_submodule(path):
-            case MultiHeadAttention():
+            case MultiHeadAttention() | AdditiveAttention() | DotAttention():
                 return "attention"
-            case FeedForward():
+            case Recurrence() | DecoderLayer() | Bridge():
+                return "recurrence"
+            case FeedForward() | DeepOutput():
                 return "ffn"
             case Embedding():
                 return "embeddings"
@@ -119,6 +125,10 @@ def note_on(model: nn.Module, name: str, other_names: Sequence[str]) -> str:
             return f"{letter}_O"
         case FeedForward(kind="swiglu"), "up":
             return f"{letter}_gate {letter}_up"
+        case Recurrence(kind=cell), "inputs" if cell != "rnn":
+            return " ".join(f"{letter}_{gate}" for gate in CELL_GATES[cell])
+        case Recurrence(kind=cell), "recurrent" if cell != "rnn":
+            return " ".join(f"{'U' if kind == 'weight' else 'u'}_{gate}" for gate in CELL_GATES[cell])
     return ""
 
 
@@ -131,8 +141,16 @@ def fold(rows: Sequence[Row]) -> tuple[Row, ...]:
         alike.setdefault(key, []).append((row, number[0] if number else ""))
     folded = []
     for key, members in alike.items():
-        (row, first), (_, last) = members[0], members[-1]
+        row = members[0][0]
         if len(members) > 1:
-            row = replace(key, name=key.name.replace("#", f"{first}…{last}"), times=sum(r.times for r, _ in members))
+            layers = ranges([int(number) for _, number in members])
+            row = replace(key, name=key.name.replace("#", layers), times=sum(r.times for r, _ in members))
         folded.append(row)
     return tuple(folded)
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """0, 2, 3, 4 as 0,2…4"""
+    starts = [n for n in numbers if n - 1 not in numbers]
+    ends = [n for n in numbers if n + 1 not in numbers]
+    return ",".join(f"{first}…{last}" if last > first else str(first) for first, last in zip(starts, ends, strict=True))

@@ -24,6 +24,7 @@ from regard.core.norms import build_norm
 from regard.core.positions import Positions, build_positions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
+from regard.models.translation import TranslationModel
 from regard.text.tokenizer import PAD
 
 
@@ -79,7 +80,7 @@ class DecoderLayer(nn.Module):
         return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
 
 
-class Transformer(nn.Module):
+class Transformer(TranslationModel):
     """ids to logits. `encode` and `decode` are its halves; `begin` and `step` let a search go word by word."""
 
     def __init__(self, config: ModelConfig, initialise: bool = True) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from regard.config import CorpusConfig, RunConfig
+from typing import assert_never
+
+from regard.config import CorpusConfig, FamilyConfig, ModelConfig, RecurrentConfig, RunConfig
 
 
 def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, float], n_averaged: int = 1) -> str:
@@ -10,8 +12,8 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
     lines = [
         f"# {data.src_lang or 'source'} → {data.tgt_lang or 'target'} translation",
         "",
-        f"A Transformer trained with Regard: {model.n_encoder_layers}+{model.n_decoder_layers} layers, "
-        f"d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}, {n_parameters:,} parameters.",
+        f"{kind_of(model)} trained with Regard: {model.n_encoder_layers}+{model.n_decoder_layers} layers, "
+        f"d_model {model.d_model}, {sizes_of(model)}, {n_parameters:,} parameters.",
         "",
         "## Data",
         "",
@@ -29,6 +31,27 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
         *([f"- {name}: {value:.4g}" for name, value in scores.items()] or ["- none yet"]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def kind_of(model: FamilyConfig) -> str:
+    match model:
+        case ModelConfig():
+            return "A Transformer"
+        case RecurrentConfig():
+            cells = {"rnn": "A plain recurrent network", "gru": "A GRU network", "lstm": "An LSTM network"}
+            return cells[model.cell]
+        case _:
+            assert_never(model)
+
+
+def sizes_of(model: FamilyConfig) -> str:
+    match model:
+        case ModelConfig():
+            return f"{model.n_heads} heads, d_ff {model.d_ff}"
+        case RecurrentConfig():
+            return "without attention" if model.attention == "none" else f"{model.attention} attention"
+        case _:
+            assert_never(model)
 
 
 def corpus_line(corpus: CorpusConfig) -> str:

@@ -25,7 +25,7 @@ from regard.data.batches import Batch, Batches, Place, validation_batches
 from regard.data.prepare import Prepared
 from regard.errors import TrainingDiverged
 from regard.folder import ModelDescription
-from regard.models.transformer import Transformer
+from regard.models.build import build_model
 from regard.text.tokenizer import PAD
 from regard.train.card import model_card
 from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint, save_checkpoint
@@ -57,7 +57,7 @@ class Trainer:
             torch.set_num_threads(train.threads)
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.run, self.folder, self.listener, self.tokenizer = run, folder, listener, prepared.tokenizer
-        self.model = Transformer(run.model).to(self.device)
+        self.model = build_model(run.model).to(self.device)
         self.model.compute_dtype = choose_dtype(train.precision, self.device)
         self.names: dict[Tensor, str] = {p: name for name, p in self.model.named_parameters()}
         betas = (train.beta1, train.beta2)

@@ -12,7 +12,7 @@ from regard.config import DecodeConfig
 from regard.data.batches import Batch
 from regard.decode.quality import measure
 from regard.decode.search import search
-from regard.models.transformer import Transformer
+from regard.models.translation import TranslationModel
 from regard.text.tokenizer import PAD, Tokenizer
 from regard.train.loss import vocabulary_loss
 from regard.train.reports import Sample, ValidationReport
@@ -21,7 +21,7 @@ GREEDY = DecodeConfig(beam=1)
 
 
 @torch.inference_mode()
-def mean_nll(model: Transformer, batches: Sequence[Batch], device: torch.device) -> float:
+def mean_nll(model: TranslationModel, batches: Sequence[Batch], device: torch.device) -> float:
     """−log p per target token, end of sentence among them."""
     total, count = 0.0, 0
     for batch in batches:
@@ -34,7 +34,7 @@ def mean_nll(model: Transformer, batches: Sequence[Batch], device: torch.device)
 
 
 def validate(
-    model: Transformer,
+    model: TranslationModel,
     tokenizer: Tokenizer,
     batches: Sequence[Batch],
     pairs: Sequence[tuple[str, str]],

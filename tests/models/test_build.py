@@ -1,0 +1,65 @@
+"""Settings of any family give the model of that family, and every model keeps to what the others rely on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.config import DecodeConfig, FamilyConfig, ModelConfig, RecurrentConfig
+from regard.decode.search import search
+from regard.models.build import build_model
+from regard.models.recurrent import RecurrentModel
+from regard.models.transformer import Transformer
+from regard.models.translation import TranslationModel
+
+CONFIGS: list[FamilyConfig] = [
+    ModelConfig(d_model=8, n_heads=2, d_ff=8, src_vocab_size=11, tgt_vocab_size=11),
+    RecurrentConfig(d_model=8, src_vocab_size=11, tgt_vocab_size=11),
+    RecurrentConfig(d_model=8, cell="rnn", attention="none", src_vocab_size=11, tgt_vocab_size=11),
+]
+
+
+def test_the_settings_choose_the_model() -> None:
+    assert [type(build_model(config)) for config in CONFIGS] == [Transformer, RecurrentModel, RecurrentModel]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.family)
+def test_what_is_asked_of_a_model(config: FamilyConfig) -> None:
+    torch.manual_seed(1)
+    model = build_model(config).double().eval()
+    src, tgt = torch.tensor([[4, 5, 3], [6, 3, 0]]), torch.tensor([[2, 7, 8], [2, 9, 0]])
+    hidden = model.hidden(src, tgt)
+    assert hidden.shape == (2, 3, model.output.weight.shape[1])
+    torch.testing.assert_close(model.project(hidden), hidden @ model.output.weight.T)
+    torch.testing.assert_close(model(src, tgt), model.project(hidden))
+    state = model.begin(src, 3)
+    for place in range(2):
+        torch.testing.assert_close(model.step(tgt[:, place], state), model(src, tgt)[:, place])
+    assert model.compute_dtype is None
+    assert model.longest_target is None
+    model.float().compute_dtype = torch.bfloat16
+    assert model.hidden(src, tgt).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.family)
+@pytest.mark.parametrize("how", [DecodeConfig(beam=3), DecodeConfig(beam=1), DecodeConfig(method="sample", seed=4)])
+def test_it_can_be_searched_and_batches_change_nothing(config: FamilyConfig, how: DecodeConfig) -> None:
+    torch.manual_seed(1)
+    model = build_model(config).double().eval().requires_grad_(False)
+    sources = [[5, 6, 7, 8], [4], [9, 10, 4], []]
+    n_best = min(2, how.beam)
+    together = search(model, sources, how, torch.device("cpu"), n_best)
+    for number, source in enumerate(sources):
+        if how.method == "beam":  # a sample's seed goes with its place
+            [alone] = search(model, [source], how, torch.device("cpu"), n_best)
+            assert [one.ids for one in alone] == [one.ids for one in together[number]]
+        for one in together[number]:
+            assert one.log_prob == pytest.approx(sum(one.token_log_probs))
+
+
+def test_a_model_that_lacks_something_cannot_be_made() -> None:
+    class Half(TranslationModel):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half()  # type: ignore[abstract]
