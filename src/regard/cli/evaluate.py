@@ -21,7 +21,7 @@ from regard.cli.inputs import (
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.config import CorpusConfig, Precision
+    from regard.config import CorpusConfig, SearchPrecision
     from regard.translator import Translator
 
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
 def command(
     model_path: Path | None,
-    precision: Precision,
+    precision: SearchPrecision,
     src: str | None,
     ref: str | None,
     recipe: Path | None,

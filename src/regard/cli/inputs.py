@@ -15,7 +15,7 @@ import click
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.config import Precision
+    from regard.config import SearchPrecision
     from regard.translator import Translator
 
 FILE_SUFFIXES = (".txt", ".gz", ".zst", ".tsv", ".jsonl", ".json")  # no sentence ends so
@@ -30,13 +30,13 @@ model_option = click.option(
 
 precision_option = click.option(
     "--precision",
-    type=click.Choice(["float32", "bfloat16", "auto"]),
+    type=click.Choice(["float32", "bfloat16", "int8", "auto"]),
     default="float32",
-    help="auto is bf16 where the machine has units for it: faster for many lines, not exact. [float32]",
+    help="Of the search: int8 is fastest, not exact; auto is int8 where the machine has units for it. [float32]",
 )
 
 
-def load_translator(path: Path | None, precision: Precision = "float32") -> Translator:
+def load_translator(path: Path | None, precision: SearchPrecision = "float32") -> Translator:
     if path is None:
         raise ConfigError(
             "which model? Name its folder with --model or REGARD_MODEL; regard train recipes/reverse.toml makes one"

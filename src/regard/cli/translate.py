@@ -21,7 +21,7 @@ from regard.cli.inputs import (
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.config import Precision
+    from regard.config import SearchPrecision
     from regard.translator import Translation, Translator
 
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 def command(
     text: str | None,
     model_path: Path | None,
-    precision: Precision,
+    precision: SearchPrecision,
     src_lang: str | None,
     tgt_lang: str | None,
     n_best: int,

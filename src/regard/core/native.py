@@ -1,4 +1,4 @@
-"""The C++ kernels of native.cpp: compiled once for this machine, kept in the cache, loaded when first needed.
+"""C++ kernels: compiled once for this machine, kept in the cache, loaded when first needed.
 
 Without a compiler everything still works: `library()` is None, and each caller has a PyTorch twin to fall back on.
 `REGARD_NATIVE=0` switches the kernels off.
@@ -22,6 +22,7 @@ from regard.files import default_cache
 
 SUFFIXES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}  # of the kernels' names
 SOURCE = Path(__file__).with_name("native.cpp")
+HEADER = SOURCE.with_suffix(".h")
 # Not -ffast-math: masks need infinities. These let sums be vectorised.
 FLAGS = (
     *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
@@ -30,37 +31,39 @@ FLAGS = (
 
 
 @functools.cache
-def library() -> ctypes.CDLL | None:
-    """The compiled kernels, or None where they cannot be had."""
+def library(source: Path = SOURCE) -> ctypes.CDLL | None:
+    """The compiled kernels of a file, or None where they cannot be had."""
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "g++"), "c++", "clang++"))), None)
     if compiler is None or os.environ.get("REGARD_NATIVE") == "0":
         return None
-    path = default_cache() / "native" / f"{fingerprint(compiler)}.so"
+    path = default_cache() / "native" / f"{fingerprint(source, compiler)}.so"
     try:
         if not path.exists():
-            compile_to(path, compiler)
+            compile_to(path, source, compiler)
         return ctypes.CDLL(str(path))
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
-def fingerprint(compiler: str) -> str:
+def fingerprint(source: Path, compiler: str) -> str:
     """What the binary depends on: the source, the compiler, and the processor that it was tuned for."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = "".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))}))
     except OSError:
         processor = platform.processor()
-    parts = [SOURCE.read_text("utf-8"), compiler, " ".join(FLAGS), platform.machine(), processor]
+    texts = [file.read_text("utf-8") for file in (source, HEADER)]
+    parts = [*texts, compiler, " ".join(FLAGS), platform.machine(), processor]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
-def compile_to(path: Path, compiler: str) -> None:
+def compile_to(path: Path, source: Path, compiler: str) -> None:
     """Compile under a temporary name, then rename: two processes at once do no harm."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        subprocess.run([compiler, *FLAGS, str(SOURCE), "-o", str(temporary)], check=True, capture_output=True)
+        command = [compiler, *FLAGS, f"-I{HEADER.parent}", str(source), "-o", str(temporary)]
+        subprocess.run(command, check=True, capture_output=True)
         temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -13,17 +13,33 @@ C continuations of a row, K beam, N candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regard.decode.constraints import allow, check_lengths, forced_now, stack_prefixes
+from regard.decode.engine import Engine, EngineState
 from regard.decode.hypothesis import Hypothesis, Living, penalise_length
 from regard.decode.model import SearchModel, State, move_rows
 from regard.decode.ranking import select_best
 from regard.errors import ConfigError
 from regard.text.tokenizer import BOS, EOS
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """One step as an observer sees it: what was alive, what it could become, what it became."""
+
+    living: Living
+    log_prob_RC: Tensor  # of the best next words of each row, as many as the beam; what is forbidden has -inf
+    token_RC: Tensor
+    grown: Living  # the candidates that were taken, N of them
+    parent_N: Tensor  # the row of `living` that each grew from
+    ended_N: Tensor
+    cut_N: Tensor
+    rows_R: Tensor  # those of `grown` that live on, in the order of the next step's `living`
 
 
 @torch.inference_mode()
@@ -37,11 +53,12 @@ def beam_search(
     n_best: int = 1,
     no_repeat_ngram: int = 0,
     prefixes: Sequence[Sequence[int]] | None = None,
+    observe: Callable[[BeamStep], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations found for each source, best first.
 
     `max_lengths` bounds the tokens of each translation, prefix and EOS among them. Fewer than `n_best` come
-    back only where the search met fewer; at least one always does.
+    back only where the search met fewer; at least one always does. `observe` hears of every step.
     """
     check_options(beam, length_penalty, n_best)
     lengths = check_lengths(max_lengths, src_BM.shape[0])
@@ -54,10 +71,9 @@ def beam_search(
     living = Living.start(len(lengths), src_BM.device)
     tokens_R = torch.full_like(living.sentence, BOS)
     for position in range(max(lengths)):
-        logits_RV = model.step(tokens_R, state)
         forced_R = forced_now(forced_BP, living.sentence, position)
-        log_probs_RV = allow(logits_RV, living.ids, forced_R, no_repeat_ngram)
-        grown, parent_N = continue_rows(living, log_probs_RV, len(lengths), beam)
+        words = best_words(model, tokens_R, state, living.ids, forced_R, no_repeat_ngram, beam)
+        grown, parent_N = continue_rows(living, words, len(lengths), beam)
         found.add_cut(living.pick(~torch.isin(living.sentence, grown.sentence)))
         tokens_N = grown.ids[:, -1]
         ended_N = tokens_N == EOS
@@ -65,6 +81,8 @@ def beam_search(
         cut_N = ~ended_N & (length_B[grown.sentence] == position + 1)
         found.add_cut(grown.pick(cut_N))
         rows_R = (~ended_N & ~cut_N & found.hopeful(grown)).nonzero()[:, 0]
+        if observe is not None:
+            observe(BeamStep(living, *words, grown, parent_N, ended_N, cut_N, rows_R))
         if rows_R.numel() == 0:
             break
         move_rows(state, parent_N[rows_R], before=len(tokens_R))
@@ -81,10 +99,26 @@ def check_options(beam: int, length_penalty: float, n_best: int) -> None:
         raise ConfigError(f"n_best = {n_best} is not possible with beam = {beam}; it must be from 1 to the beam")
 
 
-def continue_rows(living: Living, log_probs_RV: Tensor, sentences: int, beam: int) -> tuple[Living, Tensor]:
+def best_words(
+    model: SearchModel[State],
+    tokens_R: Tensor,
+    state: State,
+    ids_RT: Tensor,
+    forced_R: Tensor | None,
+    no_repeat_ngram: int,
+    width: int,
+) -> tuple[Tensor, Tensor]:
+    """(log_prob_RC, token_RC): the best next words of each row, best first, as many as `width` or as there are."""
+    if isinstance(model, Engine) and isinstance(state, EngineState) and forced_R is None and not no_repeat_ngram:
+        return model.best(tokens_R, state, width)
+    log_probs_RV = allow(model.step(tokens_R, state), ids_RT, forced_R, no_repeat_ngram)
+    return select_best(log_probs_RV, min(width, log_probs_RV.shape[1]))
+
+
+def continue_rows(living: Living, words: tuple[Tensor, Tensor], sentences: int, beam: int) -> tuple[Living, Tensor]:
     """The `beam` best one-token continuations of each sentence, best first, and the row each one came from."""
-    width = min(beam, log_probs_RV.shape[1])
-    best_RC, token_RC = select_best(log_probs_RV, width)
+    best_RC, token_RC = words
+    width = best_RC.shape[1]
     sentence_R = living.sentence
     first_B = torch.searchsorted(sentence_R, torch.arange(sentences, device=sentence_R.device))
     slot_R = torch.arange(len(sentence_R), device=sentence_R.device) - first_B[sentence_R]

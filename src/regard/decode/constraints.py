@@ -18,6 +18,7 @@ from regard.errors import ConfigError, RegardError
 from regard.text.tokenizer import BOS, EOS, PAD, UNK
 
 FREE = -1  # in a table of forced tokens: the search chooses
+NEVER_CHOSEN = [PAD, UNK, BOS]
 
 
 def allow(logits_RV: Tensor, ids_RT: Tensor, forced_R: Tensor | None, no_repeat_ngram: int) -> Tensor:
@@ -26,10 +27,7 @@ def allow(logits_RV: Tensor, ids_RT: Tensor, forced_R: Tensor | None, no_repeat_
     log_probs_RV = torch.log_softmax(logits_RV, dim=1, dtype=wide)
     # A single NaN or +inf among the logits makes its whole row NaN: one column tells.
     if log_probs_RV[:, 0].isnan().any():
-        raise RegardError(
-            f"the model gave something that is not a number for target token {ids_RT.shape[1] + 1}: "
-            "its weights are damaged, or its precision is too low for it (try float32)"
-        )
+        raise not_numbers(ids_RT.shape[1] + 1)
     if forced_R is None:
         forbid(log_probs_RV, ids_RT, no_repeat_ngram)
     else:
@@ -40,9 +38,16 @@ def allow(logits_RV: Tensor, ids_RT: Tensor, forced_R: Tensor | None, no_repeat_
     return log_probs_RV
 
 
+def not_numbers(place: int) -> RegardError:
+    return RegardError(
+        f"the model gave something that is not a number for target token {place}: "
+        "its weights are damaged, or its precision is too low for it (try float32)"
+    )
+
+
 def forbid(log_probs_RV: Tensor, ids_RT: Tensor, no_repeat_ngram: int) -> None:
     """Put, in place, what the search must not choose at -inf."""
-    log_probs_RV[:, [PAD, UNK, BOS]] = -torch.inf
+    log_probs_RV[:, NEVER_CHOSEN] = -torch.inf
     if no_repeat_ngram:
         block_repeats(log_probs_RV, ids_RT, no_repeat_ngram)
 

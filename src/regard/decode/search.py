@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.config import DecodeConfig
 from regard.decode.batching import plan_batches
-from regard.decode.beam import beam_search
+from regard.decode.beam import BeamStep, beam_search
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.model import SearchModel, State, limit_lengths
 from regard.decode.sampling import sample_search, spread_seed
@@ -34,8 +34,12 @@ def search(
     n_best: int = 1,
     prefixes: Sequence[Ids] | None = None,
     done: Callable[[Sequence[int]], None] = lambda indices: None,
+    observe: Callable[[BeamStep], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each source (ids without EOS), in the order given. `done` hears which are found."""
+    """The best hypotheses of each source (ids without EOS), in the order given. `done` hears which are found.
+
+    `observe` hears of every step of a beam search.
+    """
     found: dict[int, list[Hypothesis]] = {}
     rows = how.beam if how.method == "beam" else n_best  # per sentence; what they take must not grow with them
     budget = max(1, how.batch_tokens * 4 // max(rows, 4))
@@ -47,7 +51,7 @@ def search(
             lengths = [length + len(prefix) for length, prefix in zip(lengths, forced, strict=True)]
         if model.longest_target is not None:
             lengths = [min(length, model.longest_target) for length in lengths]
-        results = search_batch(model, src_BM, how, lengths, n_best, forced, batch)
+        results = search_batch(model, src_BM, how, lengths, n_best, forced, batch, observe)
         found.update(zip(batch, results, strict=True))
         done(batch)
     return [found[i] for i in range(len(sources))]
@@ -61,6 +65,7 @@ def search_batch(
     n_best: int,
     prefixes: Sequence[Ids] | None,
     indices: Sequence[int],
+    observe: Callable[[BeamStep], None] | None = None,
 ) -> list[list[Hypothesis]]:
     match how.method:
         case "beam":
@@ -73,6 +78,7 @@ def search_batch(
                 n_best=n_best,
                 no_repeat_ngram=how.no_repeat_ngram,
                 prefixes=prefixes,
+                observe=observe,
             )
         case "sample":
             return sample_search(
