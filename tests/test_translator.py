@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from regard import Translator
+from regard.config import SearchPrecision
+from regard.core.taps import listen
+from regard.decode.engine import Engine
 from regard.decode.hypothesis import penalise_length
 from regard.errors import ConfigError, ModelFolderError
 from regard.text.normalise import normalise
@@ -291,9 +295,63 @@ def test_the_weights_are_those_in_the_folder(random_model: RandomModel) -> None:
     assert not one.model.training
 
 
-def test_bf16_says_nearly_the_same(reverse: Translator, reverse_test: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize("precision", ["bfloat16", "int8", "auto"])
+def test_rounded_numbers_say_nearly_the_same(
+    precision: SearchPrecision, reverse: Translator, reverse_test: list[tuple[str, str]]
+) -> None:
     sources = [source for source, _ in reverse_test]
-    low = Translator(reverse.folder, precision="bfloat16")
-    assert low.model.output.weight.dtype == torch.bfloat16
+    low = Translator(reverse.folder, precision)
+    if isinstance(low.engine, Engine) and precision != "auto":
+        assert low.engine.kernels.form == precision
+    assert low.score(["a"], ["b"]) == reverse.score(["a"], ["b"])
     same = sum(one == other for one, other in zip(low(sources), reverse(sources), strict=True))
     assert same >= 0.9 * len(sources)
+
+
+def test_a_recurrent_model_translates_scores_and_aligns_too(
+    recurrent: Translator, reverse_test: list[tuple[str, str]]
+) -> None:
+    sources, references = zip(*reverse_test, strict=True)
+    for options in ({"beam": 1}, {"beam": 4}):
+        right = sum(one == wanted for one, wanted in zip(recurrent(sources, **options), references, strict=True))
+        assert right >= 0.9 * len(reverse_test)
+    [found] = recurrent.translate(["apple baby bird"], n_best=2)
+    [scored] = recurrent.score(["apple baby bird"], [found.text])
+    assert scored.token_log_probs == pytest.approx(found.alternatives[0].token_log_probs, abs=1e-4)
+    links = recurrent.align("apple baby bird")
+    assert [(link.src_word, link.tgt_word) for link in links] == [
+        ("apple", "apple"),
+        ("baby", "baby"),
+        ("bird", "bird"),
+    ]
+    assert recurrent("apple baby bird", prefix="dog").startswith("dog")
+    assert recurrent("apple baby bird", method="sample", seed=1, top_k=1) == "bird baby apple"
+
+
+def test_int8_is_refused_where_there_is_no_engine(recurrent_model: Path) -> None:
+    with pytest.raises(ConfigError, match="precision int8 needs a Transformer"):
+        Translator(recurrent_model, "int8")("apple")
+
+
+def test_who_listens_to_the_taps_hears_the_search_too(reverse: Translator) -> None:
+    def silence(path: str, x: Tensor) -> Tensor:
+        return torch.zeros_like(x)
+
+    said = reverse("apple baby bird")
+    with listen(reverse.model, {"decoder.*.cross.head_out": silence}):
+        assert reverse("apple baby bird") != said
+    assert reverse("apple baby bird") == said
+
+
+def test_a_recurrent_model_in_bf16(recurrent_model: Path, reverse_test: list[tuple[str, str]]) -> None:
+    rounded = Translator(recurrent_model, precision="bfloat16")
+    sources, references = zip(*reverse_test, strict=True)
+    right = sum(one == wanted for one, wanted in zip(rounded(sources), references, strict=True))
+    assert right >= 0.85 * len(reverse_test)
+
+
+def test_without_attention_nothing_can_be_aligned(random_model: RandomModel) -> None:
+    translator = Translator(random_model(family="recurrent", attention="none", n_decoder_layers=1))
+    assert translator.score(["apple"], ["baby"])[0].log_prob < 0
+    with pytest.raises(ConfigError, match="this model has no attention"):
+        translator.align("apple", "baby")

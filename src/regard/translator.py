@@ -8,6 +8,7 @@ translate("Two dogs are running.")
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +17,22 @@ from typing import Any, NamedTuple, overload
 import torch
 
 from regard import config as settings
-from regard.config import DecodeConfig, Precision
-from regard.core.precision import choose_dtype
+from regard.config import DecodeConfig, SearchPrecision
+from regard.core.taps import Tap, tap_paths
 from regard.decode.batching import plan_batches
+from regard.decode.engine import build_searcher
 from regard.decode.hypothesis import Hypothesis
+from regard.decode.model import SearchModel
 from regard.decode.scoring import score_translations
 from regard.decode.search import pad_sources, search
 from regard.errors import ConfigError, ModelFolderError
 from regard.folder import read_description, read_weights
 from regard.inspect.alignment import words
+from regard.inspect.explorer import Explorer, Question
+from regard.inspect.page import notebook_page
 from regard.inspect.trace import Trace, trace_translation
-from regard.models.transformer import Transformer
+from regard.models.build import build_model
+from regard.models.translation import TranslationModel
 from regard.text.normalise import normalise
 from regard.text.sentences import join_sentences, split_long
 from regard.text.tokenizer import Tokenizer
@@ -78,8 +84,8 @@ class Link(NamedTuple):
 class Translator:
     """A trained model, ready to translate. Nothing here needs knowledge of torch."""
 
-    def __init__(self, folder: str | Path, precision: Precision = "float32") -> None:
-        """`precision`: "float32" is exact; "auto" is bf16 where the machine has units for it, for large batches."""
+    def __init__(self, folder: str | Path, precision: SearchPrecision = "float32") -> None:
+        """`precision` of the search: "float32" is exact; "auto" is the fastest here. Scores and traces are exact."""
         folder = Path(folder)
         description = read_description(folder)
         self.folder = folder
@@ -88,11 +94,21 @@ class Translator:
         self.tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = load_model(folder, description.model).to(self.device)
-        if choose_dtype(precision, self.device) == torch.bfloat16:
-            self.model = self.model.bfloat16()
+        self.precision: SearchPrecision = precision
+        self.taps = [module for module in self.model.modules() if isinstance(module, Tap)]
         longest = self.model.longest_target
         self.max_whole = MAX_WHOLE if longest is None else longest - 1  # one place is for the end of the sentence
         self.max_pieces = min(MAX_PIECES, self.max_whole)
+
+    @functools.cached_property
+    def engine(self) -> SearchModel[Any]:
+        """What searches: laid out for speed when it is first needed."""
+        return build_searcher(self.model, self.precision)
+
+    @property
+    def searcher(self) -> SearchModel[Any]:
+        """The engine; but it has no taps, so while somebody listens to those of the model, the model itself."""
+        return self.model if any(tap.heard for tap in self.taps) else self.engine
 
     @overload
     def __call__(self, text: str, **options: Any) -> str: ...
@@ -125,7 +141,7 @@ class Translator:
         parts = [self.parts(text) for text in texts]
         sources = self.tokenizer.encode_src([part for group in parts for part in group])
         prefixes = self.prefixes(prefix, parts)
-        found = iter(search(self.model, sources, how, self.device, n_best, prefixes, count_texts(parts, done)))
+        found = iter(search(self.searcher, sources, how, self.device, n_best, prefixes, count_texts(parts, done)))
         return [self.join(*both, [next(found) for _ in both[1]]) for both in zip(texts, parts, strict=True)]
 
     def how(self, options: dict[str, Any]) -> DecodeConfig:
@@ -192,12 +208,14 @@ class Translator:
             tgt_ids = self.tokenizer.encode_tgt([translation])[0]
             self.check_lengths([], [tgt_ids])
         elif src_ids:
-            found = search(self.model, [src_ids], self.how(options), self.device)[0][0]
+            found = search(self.searcher, [src_ids], self.how(options), self.device)[0][0]
             tgt_ids = list(found.ids[: self.max_whole])
         else:
             tgt_ids = []
         pieces = self.tokenizer.src.pieces(src_ids), self.tokenizer.tgt.pieces(tgt_ids)
-        return trace_translation(self.model, src_ids, tgt_ids, *pieces, taps)
+        trace = trace_translation(self.model, src_ids, tgt_ids, *pieces, taps)
+        question = Question(text, options)
+        return dataclasses.replace(trace, page=lambda: notebook_page(Explorer(self), question, tgt_ids))
 
     def align(self, text: str, translation: str | None = None) -> list[Link]:
         """Which word goes with which, read off the cross-attention. Without a translation, the model's own."""
@@ -207,6 +225,10 @@ class Translator:
 
     def align_parts(self, parts: Sequence[tuple[str, str]]) -> list[Link]:
         """The links of the (source, translation) parts of a text, with the words numbered through the whole of it."""
+        if not any(path.endswith(".cross.weights") for path in tap_paths(self.model)):
+            raise ConfigError(
+                "this model has no attention (model.attention = 'none'), so it cannot say which word goes with which"
+            )
         links: list[Link] = []
         src_before = tgt_before = 0
         for source, translation in parts:
@@ -245,9 +267,9 @@ def count_texts(parts: list[list[str]], done: Callable[[int], None]) -> Callable
     return hear
 
 
-def load_model(folder: Path, config: settings.ModelConfig) -> Transformer:
+def load_model(folder: Path, config: settings.FamilyConfig) -> TranslationModel:
     """The model with its weights, ready for use."""
-    model = Transformer(config, initialise=False)
+    model = build_model(config, initialise=False)
     weights = {name: torch.from_numpy(array) for name, array in read_weights(folder).items()}
     expected = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     if expected != {name: tuple(weight.shape) for name, weight in weights.items()}:

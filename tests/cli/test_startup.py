@@ -11,7 +11,7 @@ import pytest
 
 from regard.cli.main import COMMANDS, regard
 
-HEAVY = {"torch", "numpy", "sentencepiece", "rich", "sacrebleu", "matplotlib", "safetensors"}
+HEAVY = {"torch", "numpy", "sentencepiece", "rich", "sacrebleu", "matplotlib", "safetensors", "starlette", "uvicorn"}
 
 
 def every_command(

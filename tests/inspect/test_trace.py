@@ -111,3 +111,29 @@ def test_options_go_to_the_search(reverse: Translator) -> None:
 
 def test_it_can_be_printed(reverse: Translator) -> None:
     assert len(repr(reverse.trace(SOURCE))) < 500
+
+
+def test_a_recurrent_decoder_s_attention_is_whole(recurrent: Translator) -> None:
+    """It looks once a word; the trace has the rows together, with a single head."""
+    trace = recurrent.trace(SOURCE)
+    assert set(trace.values) == set(tap_paths(recurrent.model))
+    assert trace.tgt_tokens == ("▁bird", "▁baby", "▁apple", "</s>")
+    assert trace["decoder.0.cross.weights"].shape == trace["decoder.0.cross.scores"].shape == (1, 4, 4)
+    assert trace["decoder.0.cross.weights"].sum(axis=-1) == pytest.approx(1, abs=1e-5)
+    assert trace["decoder.0.cross.attn_out"].shape == (4, 128)
+    assert trace["encoder.0.states"].shape == trace["memory"].shape == (4, 128)
+    assert trace["summary"].shape == (128,)
+    assert trace.cross_attention(0, 0) == pytest.approx(trace["decoder.0.cross.weights"][0])
+    best = recurrent.translate([SOURCE])[0].alternatives[0]
+    assert np.log(trace.probabilities) == pytest.approx(best.token_log_probs, abs=1e-4)
+
+
+def test_a_recurrent_decoder_s_alignment_of_the_reverse_task_is_reversed(
+    recurrent: Translator, reverse_test: list[tuple[str, str]]
+) -> None:
+    right = total = 0
+    for source, target in reverse_test:
+        links = recurrent.trace(source, target, ("decoder.*.cross.weights",)).alignment()
+        right += sum(i + j == len(source.split()) - 1 for i, j in links)
+        total += len(links)
+    assert right >= 0.8 * total

@@ -17,7 +17,8 @@ from regard.errors import RegardError
 
 # In the order a newcomer meets them.
 COMMANDS = (
-    *("translate", "train", "evaluate", "score", "tokenize", "average", "plot", "params", "config", "doctor"),
+    *("translate", "explore", "explain", "attention"),
+    *("train", "evaluate", "score", "tokenize", "average", "plot", "params", "config", "doctor"),
     *("export", "completion"),
 )
 

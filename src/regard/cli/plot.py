@@ -12,11 +12,10 @@ from typing import Any
 import click
 
 from regard.errors import ConfigError, RegardError, RunError
+from regard.inspect.figure import font_family
 
 SUFFIXES = (".png", ".svg")
 PIXELS_PER_INCH = 150
-# Fonts with Chinese, of which the first that is there helps out the one that matplotlib brings.
-CHINESE_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Micro Hei")
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,6 @@ def draw(metrics: dict[str, list[dict[str, Any]]], kind: str) -> bytes:
     """The picture as a file's contents."""
     try:
         import matplotlib
-        from matplotlib import font_manager
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
@@ -129,9 +127,8 @@ def draw(metrics: dict[str, list[dict[str, Any]]], kind: str) -> bytes:
             "the curves are drawn with matplotlib, which is not installed: pip install 'regard[plot]'"
         ) from None
 
-    chinese = [font for font in CHINESE_FONTS if font in font_manager.get_font_names()]
     # In an SVG, text stays text: to be found, copied, and drawn with the fonts of whoever looks at it.
-    style: dict[Any, Any] = {"font.family": ["DejaVu Sans", *chinese[:1]], "font.size": 10, "svg.fonttype": "none"}
+    style: dict[Any, Any] = {"font.family": font_family(), "font.size": 10, "svg.fonttype": "none"}
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a run's name with signs that no font has
         figure = Figure(figsize=(11, 7), dpi=PIXELS_PER_INCH, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.08))

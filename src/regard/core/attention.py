@@ -83,6 +83,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, n_heads: int, dropout: float = 0.0, kernel: Kernel = "auto") -> None:
         super().__init__()
         self.d_model, self.n_heads, self.head_size = d_model, n_heads, d_model // n_heads
+        self.scale = self.head_size**-0.5  # an attribute, so that an experiment can leave it out
         self.kernel: Kernel = kernel
         self.qkv = Linear(d_model, 3 * d_model)
         self.out = Linear(d_model, d_model)
@@ -120,7 +121,7 @@ class MultiHeadAttention(nn.Module):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
         """The heads' values under the kernel that fits; whoever listens to the weights gets the reference."""
-        scale = self.head_size**-0.5
+        scale = self.scale
         listened = self.scores.heard or self.weights.heard
         large = q.shape[2] * k.shape[2] >= FUSED_FROM or q.device.type != "cpu"
         if not listened and (self.kernel == "fused" or (self.kernel == "auto" and large)):

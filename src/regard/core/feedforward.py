@@ -28,11 +28,11 @@ class FeedForward(nn.Module):
         self.up = Linear(d_model, 2 * d_ff if kind == "swiglu" else d_ff)
         self.down = Linear(d_ff, d_model)
         self.dropout = Dropout(dropout)
-        self.ffn_hidden = Tap()
+        self.ffn_hidden, self.ffn_out = Tap(), Tap()
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         hidden_BLF = self.ffn_hidden(activate(self.kind, self.up(x_BLD)))
-        return self.down(self.dropout(hidden_BLF))  # type: ignore[no-any-return]
+        return self.ffn_out(self.down(self.dropout(hidden_BLF)))  # type: ignore[no-any-return]
 
 
 def activate(kind: FeedForwardKind, x: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 
 A `Tap` is an identity without parameters. Models are written with a tap wherever a person may want to look:
 
-    src_embedded  tgt_embedded  q  k  v  scores  weights  head_out  attn_out  resid  normed  ffn_hidden  memory  logits
+    src_embedded  tgt_embedded  q  k  v  scores  weights  head_out  attn_out  resid  normed  ffn_hidden  ffn_out
+    memory  states  summary  logits
 
 Nobody listening, a tap costs one attribute look-up. `listen` attaches functions by pattern; a function that
 returns a tensor replaces the value (an intervention). `record` keeps what passes.

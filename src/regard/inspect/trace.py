@@ -8,17 +8,18 @@ Shapes: L target length with the end of sentence, M source length with the end o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.core.taps import record
 from regard.decode.search import pad_sources
 from regard.errors import ConfigError
 from regard.inspect.alignment import word_alignment
-from regard.models.transformer import Transformer
+from regard.models.translation import TranslationModel
 from regard.text.tokenizer import BOS, EOS
 
 
@@ -31,6 +32,11 @@ class Trace:
     probabilities: np.ndarray  # of each target token, given those before it
     values: dict[str, np.ndarray] = field(repr=False)
     kernel: str
+    page: Callable[[], str] | None = field(default=None, repr=False, compare=False)  # the explorer's, for a notebook
+
+    def _repr_html_(self) -> str | None:
+        """A notebook shows the trace as the explorer's page."""
+        return None if self.page is None else self.page()
 
     def __getitem__(self, path: str) -> np.ndarray:
         return self.values[path]
@@ -50,9 +56,14 @@ class Trace:
         return word_alignment(self.cross_attention(), self.src_tokens[:-1], self.tgt_tokens[:-1])
 
 
+def join_steps(passed: Sequence[Tensor]) -> np.ndarray:
+    """What passed a tap, without the batch. A recurrent decoder looks once a word: what it saw makes the rows."""
+    return np.asarray(torch.cat(list(passed), dim=-2)[0].float().cpu())
+
+
 @torch.inference_mode()
 def trace_translation(
-    model: Transformer,
+    model: TranslationModel,
     src_ids: Sequence[int],
     tgt_ids: Sequence[int],
     src_tokens: Sequence[str],
@@ -71,6 +82,6 @@ def trace_translation(
         (*src_tokens, "</s>"),
         (*tgt_tokens, "</s>"),
         probabilities.cpu().numpy(),
-        {path: recording[path][0].float().cpu().numpy() for path in recording.paths()},
+        {path: join_steps(recording.values[path]) for path in recording.paths()},
         recording.kernel,
     )

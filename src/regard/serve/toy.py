@@ -1,0 +1,112 @@
+"""A small training that a person can start from the page and watch: a child process, one at a time.
+
+It is an ordinary `regard train` with an ordinary run folder, which keeps many checkpoints, so that its attention
+can be seen taking shape.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from regard.serve.refusal import Refusal
+
+LEAST_SECONDS, MOST_SECONDS = 5, 600
+PATIENCE = 10  # seconds, with a training that was asked to end: it finishes its step and saves
+
+RECIPE = """\
+[data]
+src_lang = "en"
+tgt_lang = "{task}"
+train = [{{ toy = "{task}", size = 20000, seed = 1 }}]
+valid = [{{ toy = "{task}", size = 100, seed = 2 }}]
+[data.tokenizer]
+vocab_size = 400
+[model]
+d_model = 64
+n_heads = 4
+d_ff = 128
+n_encoder_layers = 2
+n_decoder_layers = 2
+dropout = 0.0
+[train]
+max_steps = 1000
+max_minutes = {minutes}
+batch_tokens = 1024
+lr = 4e-3
+warmup_steps = 60
+schedule = "cosine"
+label_smoothing = 0.0
+threads = 1
+log_every = 10
+validate_every = 25
+keep = 64
+average = 1
+valid_translate = 20
+"""
+
+
+class ToyTraining:
+    """The trainings that this server has started, of which one at most goes on."""
+
+    def __init__(self, runs: Path) -> None:
+        self.runs = runs
+        self.lock = threading.Lock()
+        self.started: list[str] = []
+        self.child: subprocess.Popen[bytes] | None = None
+        self.scratch = tempfile.TemporaryDirectory(prefix="regard-toy-")
+
+    def start(self, task: str, seconds: int) -> str:
+        if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+            raise Refusal(422, f"seconds = {seconds} is not possible; it may be from {LEAST_SECONDS} to {MOST_SECONDS}")
+        with self.lock:
+            if self.running():
+                raise Refusal(409, f"{self.started[-1]} is being trained already", "wait until it has ended")
+            name = self.free_name(task)
+            recipe = Path(self.scratch.name) / f"{name}.toml"
+            recipe.write_text(RECIPE.format(task=task, minutes=seconds / 60), "utf-8")
+            command = [sys.executable, "-m", "regard.cli.main", "train", str(recipe), "--run", str(self.runs / name)]
+            with self.log(name).open("wb") as log:
+                self.child = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "TERM": "dumb"}
+                )
+            self.started.append(name)
+            return name
+
+    def free_name(self, task: str) -> str:
+        number = 1
+        while (self.runs / f"toy-{task}-{number}").exists():
+            number += 1
+        return f"toy-{task}-{number}"
+
+    def log(self, name: str) -> Path:
+        return Path(self.scratch.name) / f"{name}.log"
+
+    def running(self) -> bool:
+        return self.child is not None and self.child.poll() is None
+
+    def state(self) -> dict[str, Any] | None:
+        """The last one that was started: whether it goes on, and what it said if it failed."""
+        if not self.started or self.child is None:
+            return None
+        name, code = self.started[-1], self.child.poll()
+        error = self.log(name).read_text("utf-8", errors="replace")[-1000:] if code else None
+        return {"run": name, "running": code is None, "error": error}
+
+    def models(self) -> list[Path]:
+        return [self.runs / name / "model" for name in self.started]
+
+    def close(self) -> None:
+        if self.child is not None and self.child.poll() is None:
+            self.child.terminate()
+            try:
+                self.child.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.child.kill()
+                self.child.wait()
+        self.scratch.cleanup()

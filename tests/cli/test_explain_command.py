@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.inspect import built, page
+
+TEMPLATE = "<!doctype html><html><head></head><body></body></html>"
+
+
+@pytest.fixture
+def model(make_model: Any, tmp_path: Path) -> Path:
+    path: Path = make_model(tmp_path / "model")
+    return path
+
+
+@pytest.fixture
+def built_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "page"
+    folder.mkdir()
+    (folder / "explain.html").write_text(TEMPLATE, "utf-8")
+    for module in (built, page):
+        monkeypatch.setattr(module, "PAGE", folder)
+    return folder
+
+
+@pytest.mark.usefixtures("built_page")
+def test_a_page_and_figures(regard: Any, model: Path, tmp_path: Path) -> None:
+    files = [tmp_path / "out" / name for name in ("page.html", "map.png", "map.svg")]
+    said = regard("explain", "the cat", "--model", model, "-o", files[0], "--png", files[1], "--svg", files[2])
+    assert said.code == 0, said.err
+    assert "regard-data" in files[0].read_text("utf-8")
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+    assert "</svg>" in files[2].read_text("utf-8")
+    assert f"the page is in {files[0]} (" in said.out
+    assert f"the figure is in {files[2]}: cross-attention, mean of 2 layers × 2 heads" in said.out
+
+
+def test_a_figure_of_one_head_and_a_given_translation(regard: Any, model: Path, tmp_path: Path) -> None:
+    figure = tmp_path / "map.svg"
+    which = ("--kind", "decoder", "--layer", 1, "--head", 0, "--translation", "a dog")
+    said = regard("explain", "the cat", "--model", model, "--svg", figure, *which)
+    assert said.code == 0, said.err
+    assert "decoder self-attention, layer 1, head 0" in said.out
+    assert "&lt;s&gt;" in figure.read_text("utf-8")
+
+
+def test_a_page_that_is_not_built(regard: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(built, "PAGE", tmp_path / "nowhere")
+    said = regard("explain", "the cat", "--model", model, "-o", tmp_path / "page.html")
+    assert said.code == 1
+    assert "python web/build.py" in said.err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_wrong_options(regard: Any, model: Path, tmp_path: Path) -> None:
+    said = regard("explain", "the cat", "--model", model)
+    assert said.code == 2
+    assert "what shall be written?" in said.err
+    said = regard("explain", "the cat", "--model", model, "--png", tmp_path / "map.jpg")
+    assert (said.code, "the name must end in .png" in said.err) == (2, True)
+    said = regard("explain", "the cat", "--model", model, "--svg", tmp_path / "map.svg", "--head", 7)
+    assert (said.code, "there is no head 7 in the cross-attention" in said.err) == (2, True)
+    assert not (tmp_path / "map.svg").exists()

@@ -1,0 +1,87 @@
+"""The explorer as a person starts it: a process, ready when it says so, gone when it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+READY = re.compile(r"the explorer is ready at (http://127\.0\.0\.1:\d+/)(\S*)")
+
+
+def wait_for_line(process: subprocess.Popen[str], seconds: float) -> str:
+    """The first line that the process prints, or a failure after this long."""
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        assert selector.select(seconds), "the explorer said nothing"
+    return process.stdout.readline()
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], re.Match[str]]]:
+    command = [sys.executable, "-m", "regard.cli.main", "explore", "--no-browser", "--port", "0", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    environment.pop("REGARD_MODEL", None)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            line = wait_for_line(process, 300)
+            found = READY.match(line)
+            assert found, line + str(process.stderr.read() if process.stderr and not line else "")
+            yield process, found
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def test_from_start_to_ctrl_c(make_model: Any, tmp_path: Path) -> None:
+    model = make_model(tmp_path / "runs" / "first" / "model")
+    with running("--runs", tmp_path / "runs", "the cat?") as (process, ready):
+        assert ready[2] == "#translate?text=the%20cat%3F"
+        with urllib.request.urlopen(f"{ready[1]}api/models", timeout=60) as reply:
+            assert [one["name"] for one in json.load(reply)["models"]] == ["first"]
+        body = json.dumps({"text": "the cat", "options": {"beam": 2}}).encode()
+        request = urllib.request.Request(f"{ready[1]}api/translate", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            assert json.load(reply)["alternatives"]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert out == "the explorer has ended\n"
+    assert "Traceback" not in err
+    assert model.is_dir()
+
+
+def test_which_model(regard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REGARD_MODEL", raising=False)
+    said = regard("explore", "--runs", tmp_path, "--no-browser")
+    assert said.code == 2
+    assert f"which model? Name its folder with --model or REGARD_MODEL; there is none under {tmp_path}" in said.err
+    said = regard("explore", "--model", tmp_path / "nowhere", "--no-browser", "--port", 0)
+    assert (said.code, said.out) == (4, "")
+    assert f"there is no model folder at {tmp_path / 'nowhere'}" in said.err
+
+
+def test_a_port_that_is_taken(regard: Any, make_model: Any, tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        said = regard("explore", "--model", model, "--no-browser", "--port", taken.getsockname()[1])
+    assert said.code == 2
+    assert "choose another with --port" in said.err
+    said = regard("explore", "--model", model, "--no-browser", "--port", 0, "--host", "nowhere.invalid")
+    assert said.code == 2
+    assert "there is no address nowhere.invalid" in said.err

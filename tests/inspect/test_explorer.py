@@ -1,0 +1,128 @@
+"""What a person can ask of a model; the server's tests ask most of it over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard import Translator
+from regard.errors import ConfigError
+from regard.inspect.explorer import Explorer, Limits, Question
+from regard.inspect.intervention_json import parse_interventions
+from regard.inspect.interventions import intervened
+from regard.inspect.wire import unpack
+from regard.text.tokenizer import EOS
+
+TEXT = "apple baby bird"
+
+
+@pytest.fixture(scope="module")
+def explorer(reverse: Translator) -> Explorer:
+    return Explorer(reverse)
+
+
+def test_a_passage_is_known_by_what_it_is(explorer: Explorer) -> None:
+    plain = explorer.passage(Question(TEXT, {}), None)
+    assert plain.tgt_ids == tuple(explorer.translator.tokenizer.encode_tgt(["bird baby apple"])[0])
+    given = explorer.passage(Question(TEXT, {"beam": 1}), [*plain.tgt_ids, EOS])
+    assert given == plain
+    off = parse_interventions([{"kind": "scale"}])
+    changed = explorer.passage(Question(TEXT, {}, interventions=off), plain.tgt_ids)
+    names = {
+        plain.digest("0"),
+        plain.digest("1"),
+        changed.digest("0"),
+        explorer.passage(Question("apple", {}), []).digest("0"),
+    }
+    assert len(names) == 4
+    assert given.digest("0") == plain.digest("0")
+
+
+def test_the_limits(reverse: Translator) -> None:
+    small = Explorer(reverse, Limits(characters=25, pieces=4, beam=4, n_best=2))
+    assert small.translate(Question(TEXT, {}))["alternatives"][0]["text"] == "bird baby apple"
+    with pytest.raises(ConfigError, match="26 characters; the explorer looks at up to 25"):
+        small.translate(Question("a" * 26, {}))
+    with pytest.raises(ConfigError, match="5 pieces; the explorer looks at up to 4"):
+        small.translate(Question("apple baby bird cat blue", {}))
+    with pytest.raises(ConfigError, match="beam = 5 is not possible here; it may be from 1 to 4"):
+        small.translate(Question(TEXT, {"beam": 5}))
+    with pytest.raises(ConfigError, match="n_best = 3 is not possible here"):
+        small.translate(Question(TEXT, {}), 3)
+
+
+def test_no_option_makes_a_search_endless(newline_model: Path) -> None:
+    """A model that never ends, and options that would let it go on for ever."""
+    explorer = Explorer(Translator(newline_model), Limits(pieces=8))
+    options = {"max_length_ratio": 1e9, "max_length_extra": 10**6, "beam": 1}
+    [found] = explorer.translate(Question("apple baby", options))["alternatives"]
+    assert not found["finished"]
+    assert len(found["tokens"]) == 8
+    passage = explorer.passage(Question("apple baby", options), None)
+    assert len(passage.tgt_ids) == 8
+    trace = explorer.trace(passage)
+    assert trace["logits"].shape[0] == 9
+    prefix = tuple(token["id"] for token in found["tokens"])
+    [forced] = explorer.translate(Question("apple baby", options, prefix[:7]))["alternatives"]
+    assert len(forced["tokens"]) == 8
+    with pytest.raises(ConfigError, match="the forced beginning leaves no room: it has 8 pieces of 8"):
+        explorer.translate(Question("apple baby", options, prefix))
+
+
+def test_more_translations_than_the_beam_widen_it(explorer: Explorer) -> None:
+    found = explorer.translate(Question(TEXT, {"beam": 2}), 5)
+    assert len(found["alternatives"]) == 5
+
+
+def test_a_recurrent_model_with_attention(recurrent: Translator) -> None:
+    explorer = Explorer(recurrent)
+    passage = explorer.passage(Question(TEXT, {}), None)
+    trace = explorer.trace(passage)
+    header, maps = unpack(explorer.overview(passage, trace, "name"))
+    length = len(header["tgt"])
+    assert {path: value.shape for path, value in maps.items()} == {"decoder.0.cross.weights": (1, length, 4)}
+    assert header["taps"]["decoder.0.cross.weights"] == [1, length, 4]
+    found = explorer.next(passage, trace, 0, 3)
+    assert (len(found["top"]), found["lens"]) == (3, [])
+    with pytest.raises(ConfigError, match="this model has no residual stream"):
+        explorer.block(trace, "decoder", 0, 0)
+    assert [head["where"] for head in explorer.summary(trace)["heads"]] == ["decoder.0.cross"]
+    assert explorer.card()["config"]["family"] == "recurrent"
+
+
+def test_a_model_of_bf16_can_be_looked_at(reverse_model: Path) -> None:
+    explorer = Explorer(Translator(reverse_model, "bfloat16"))
+    passage = explorer.passage(Question(TEXT, {}), None)
+    trace = explorer.trace(passage)
+    assert explorer.next(passage, trace, 0, 3)["lens"][0]["chosen_rank"] == 1
+    _, arrays = unpack(explorer.parameter("output.weight", "0,1"))
+    assert arrays["output.weight"].dtype == np.float32
+
+
+def test_a_large_parameter_is_sent_in_rows(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.inspect.explorer.MOST_NUMBERS", 1000)
+    with pytest.raises(ConfigError, match="too many to send; name some rows of it"):
+        explorer.parameter("output.weight")
+    _, arrays = unpack(explorer.parameter("output.weight", "5"))
+    assert arrays["output.weight"].shape == (1, 64)
+
+
+def test_the_name_is_that_of_the_run_or_the_folder(explorer: Explorer, random_model: Any) -> None:
+    assert explorer.name == explorer.translator.folder.parent.name
+    assert Explorer(Translator(random_model("first"))).name == "first"
+
+
+@pytest.mark.parametrize("kind", ["scale", "positions"])
+def test_the_fast_engine_knows_no_interventions_and_is_not_asked(reverse: Translator, kind: str) -> None:
+    plain = reverse.translate([TEXT])[0].alternatives[0]
+    with intervened(reverse.model, parse_interventions([{"kind": kind}])):
+        assert reverse.searcher is reverse.model
+        changed = reverse.translate([TEXT])[0].alternatives[0]
+    assert changed.log_prob != pytest.approx(plain.log_prob, abs=1e-4)
+    assert reverse.translate([TEXT])[0].alternatives[0] == plain
+    asked = Question(TEXT, {}, interventions=parse_interventions([{"kind": kind}]))
+    [found] = Explorer(reverse).translate(asked)["alternatives"]
+    assert found["log_prob"] == pytest.approx(changed.log_prob)

@@ -1,0 +1,151 @@
+"""A real server in a thread of the test, asked over real HTTP."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import uvicorn
+
+from regard import Translator
+from regard.config import DecodeConfig, ModelConfig
+from regard.files import atomic_folder
+from regard.folder import ModelDescription, write_model
+from regard.inspect.wire import unpack
+from regard.models.transformer import Transformer
+from regard.serve.api import Api
+from regard.serve.app import build_app
+from regard.serve.runs import Runs
+from regard.serve.server import AnnouncedServer, bind
+from regard.serve.shelf import Shelf
+from regard.serve.toy import ToyTraining
+from regard.serve.traces import Traces
+from regard.serve.workers import Workers
+from regard.text.tokenizer import Tokenizer, Vocabulary
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: dict[str, str]
+    sent: bytes
+
+    @property
+    def body(self) -> bytes:
+        return gzip.decompress(self.sent) if self.headers.get("content-encoding") == "gzip" else self.sent
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        return unpack(self.body)
+
+
+@dataclass(frozen=True)
+class Client:
+    port: int
+    api: Api
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        try:
+            sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            kinds = {} if body is None else {"Content-Type": "application/json"}
+            given = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, sent, {**kinds, **given})
+            answer = connection.getresponse()
+            lowered = {name.lower(): value for name, value in answer.getheaders()}
+            return Reply(answer.status, lowered, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Reply:
+        return self.ask("GET", path, **headers)
+
+    def post(self, path: str, body: Any, **headers: str) -> Reply:
+        return self.ask("POST", path, body, **headers)
+
+
+Serve = Callable[..., Any]
+
+
+@contextmanager
+def served(folders: list[Path], runs: Path, page: Path, traces: Traces | None = None) -> Iterator[Client]:
+    toy, workers = ToyTraining(runs), Workers()
+    api = Api(Shelf(folders), Runs(runs), toy, traces or Traces())
+    bound = bind("127.0.0.1", 0)
+    ready = threading.Event()
+    config = uvicorn.Config(build_app(api, workers, page=page), log_level="warning", lifespan="off", ws="none")
+    server = AnnouncedServer(config, ready.set)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield Client(bound.getsockname()[1], api)
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        toy.close()
+        workers.close()
+        bound.close()
+
+
+@pytest.fixture(scope="session")
+def serve() -> Serve:
+    return served
+
+
+@pytest.fixture(scope="session")
+def deep_model(tmp_path_factory: pytest.TempPathFactory, reverse_vocabulary: Vocabulary) -> Path:
+    """A model of two layers with random weights, pre-norm."""
+    size = reverse_vocabulary.size
+    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    config = ModelConfig(**sizes, norm_order="pre", src_vocab_size=size, tgt_vocab_size=size)
+    torch.manual_seed(1)
+    weights = {name: value.detach().numpy() for name, value in Transformer(config).named_parameters()}
+    files = Tokenizer(reverse_vocabulary, reverse_vocabulary).files()
+    path = tmp_path_factory.mktemp("deep") / "deep"
+    with atomic_folder(path) as folder:
+        write_model(folder, ModelDescription(config, DecodeConfig(), "en", "xx", False, files), weights, "# Deep\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page to serve: not the explorer's, which is built elsewhere."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "index.html").write_text("<!doctype html><title>page</title>" + " " * 2000, "utf-8")
+    (folder / "assets").mkdir()
+    (folder / "assets" / "index-abc.js").write_text("export {};\n", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(reverse_model: Path, deep_model: Path, page: Path) -> Iterator[Client]:
+    """Model 0 has learnt to reverse; model 1 has learnt nothing. The runs are those of model 0's training."""
+    with served([reverse_model, deep_model], reverse_model.parents[1], page) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def deep(deep_model: Path) -> Translator:
+    return Translator(deep_model)

@@ -1,0 +1,62 @@
+"""Who leaves makes room: asked at the level of ASGI, where a connection can be closed at an exact moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.serve.api import Api
+from regard.serve.app import build_app
+from regard.serve.refusal import Refusal
+from regard.serve.runs import Runs
+from regard.serve.shelf import Shelf
+from regard.serve.toy import ToyTraining
+from regard.serve.traces import Traces
+from regard.serve.workers import Workers
+
+SCOPE = {
+    "type": "http",
+    "method": "POST",
+    "path": "/api/translate",
+    "raw_path": b"/api/translate",
+    "root_path": "",
+    "query_string": b"",
+    "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+}
+
+
+def test_a_question_in_the_queue_is_forgotten_with_who_asked_it(deep_model: Path, tmp_path: Path) -> None:
+    workers, toy = Workers(threads=1, waiting=1), ToyTraining(tmp_path)
+    app = build_app(Api(Shelf([deep_model]), Runs(tmp_path), toy, Traces()), workers)
+    go = threading.Event()
+    messages = [
+        {"type": "http.request", "body": json.dumps({"text": "apple"}).encode(), "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    async def send(message: dict[str, Any]) -> None:
+        pass
+
+    async def ask() -> None:
+        first = asyncio.ensure_future(workers.do(lambda: go.wait(60)))
+        await asyncio.sleep(0)
+        await app(SCOPE, receive, send)
+        assert workers.busy == 1  # the first is at work; the one that left is not counted
+        second = asyncio.ensure_future(workers.do(lambda: True))
+        await asyncio.sleep(0)
+        with pytest.raises(Refusal):
+            await workers.do(lambda: True)
+        go.set()
+        assert await asyncio.gather(first, second) == [True, True]
+
+    asyncio.run(ask())
+    workers.close()
+    toy.close()

@@ -1,0 +1,80 @@
+"""Runs as they may be found: half-written, without reports, removed while somebody looks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.serve.refusal import Refusal
+from regard.serve.runs import Runs, last_step, probe_pairs, thinned
+from regard.train.run import RunFolder
+
+
+def make_run(folder: Path, name: str, *rows: object) -> RunFolder:
+    path = folder / name
+    path.mkdir()
+    (path / "config.json").write_text("{}")
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return RunFolder(path)
+
+
+def test_what_is_no_run_is_not_listed(tmp_path: Path) -> None:
+    assert Runs(tmp_path / "nowhere").describe_all() == []
+    (tmp_path / "a file").write_text("")
+    (tmp_path / "a folder").mkdir()
+    make_run(tmp_path, "run")
+    assert Runs(tmp_path).describe_all() == [
+        {"name": "run", "step": 0, "live": False, "model": False, "checkpoints": []}
+    ]
+
+
+def test_a_run_is_live_while_somebody_trains_in_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run", {"kind": "step", "step": 5})
+    with run.locked():
+        assert Runs(tmp_path).describe_all()[0]["live"]
+        assert run.is_live()
+    assert not run.is_live()
+    with run.locked():  # looking does not hinder the next training
+        pass
+    assert not RunFolder(tmp_path / "nowhere").is_live()
+
+
+def test_the_last_whole_report(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run", {"step": 5}, {"step": 10})
+    assert last_step(run.metrics) == 10
+    with run.metrics.open("a") as file:
+        file.write('{"step": 15, "lo')
+    assert last_step(run.metrics) == 10
+    run.metrics.write_text("x" * 300_000 + "\n" + json.dumps({"step": 20}) + "\n[]\n")
+    assert last_step(run.metrics) == 20
+    assert last_step(tmp_path / "nowhere") == 0
+
+
+def test_rows_that_came_after_a_step(tmp_path: Path) -> None:
+    make_run(tmp_path, "run", {"step": 5, "loss": float("nan")}, {"step": 10}, {"step": 10, "kind": "validation"})
+    assert [row["step"] for row in Runs(tmp_path).metrics("run", 5)] == [10, 10]
+    with pytest.raises(Refusal, match="there is no run"):
+        Runs(tmp_path).metrics("../run", 0)
+
+
+def test_a_run_without_anything_to_show(tmp_path: Path) -> None:
+    make_run(tmp_path, "run", {"step": 5})
+    with pytest.raises(Refusal, match="has nothing to show of its attention yet") as refusal:
+        Runs(tmp_path).probes("run", -1)
+    assert refusal.value.status == 404
+
+
+def test_probes_are_sentences_of_a_length_that_can_be_drawn() -> None:
+    short, long = {"source": "a", "reference": "b"}, {"source": "a" * 999, "reference": "b"}
+    rows = [{"step": 1}, {"step": 2, "samples": []}, {"step": 3, "samples": [long, short, short, short, short]}]
+    assert probe_pairs(rows) == [("a", "b")] * 3
+    assert probe_pairs(rows[:2]) == []
+
+
+def test_a_long_training_is_thinned() -> None:
+    steps = list(range(0, 1000, 10))
+    few = thinned(steps, 7)
+    assert (len(few), few[0], few[-1]) == (7, 0, 990)
+    assert thinned(steps[:5], 7) == steps[:5]

@@ -1,0 +1,53 @@
+"""A real training in a child process, as short as may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_a_training_from_the_page(
+    serve: Any, deep_model: Path, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    with serve([deep_model], runs, page) as client:
+        assert client.post("/api/toy", {"task": "copy", "seconds": 5}).json == {"run": "toy-copy-1"}
+        second = client.post("/api/toy", {"task": "copy", "seconds": 5})
+        assert (second.status, second.json["error"]) == (409, "toy-copy-1 is being trained already")
+        assert client.get("/api/runs").json["toy"] == {"run": "toy-copy-1", "running": True, "error": None}
+        assert client.api.toy_training.child.wait(500) == 0
+        state = client.get("/api/runs").json
+        assert state["toy"] == {"run": "toy-copy-1", "running": False, "error": None}
+        [run] = state["runs"]
+        assert (run["name"], run["live"], run["model"]) == ("toy-copy-1", False, True)
+        assert client.get("/api/runs/toy-copy-1/metrics").json["rows"]
+        header, maps = client.get("/api/runs/toy-copy-1/probes").arrays()
+        assert header["steps"]
+        assert f"{header['steps'][0]}/0/decoder.1.cross.weights" in maps
+        models = client.get("/api/models").json["models"]
+        assert [model["name"] for model in models] == ["deep", "toy-copy-1"]
+        assert client.post("/api/translate", {"model": "1", "text": "apple"}).status == 200
+
+
+def test_a_training_that_fails_says_why(serve: Any, deep_model: Path, page: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.write_text("not a folder")
+    with serve([deep_model], runs, page) as client:
+        assert client.post("/api/toy", {"task": "reverse", "seconds": 5}).status == 200
+        assert client.api.toy_training.child.wait(500) != 0
+        state = client.get("/api/runs").json
+        assert state["runs"] == []
+        assert state["toy"]["running"] is False
+        assert "regard: " in state["toy"]["error"]
+
+
+def test_a_training_ends_with_the_server(serve: Any, deep_model: Path, page: Path, tmp_path: Path) -> None:
+    with serve([deep_model], tmp_path, page) as client:
+        client.post("/api/toy", {"seconds": 600})
+        child = client.api.toy_training.child
+        assert child.poll() is None
+    assert child.poll() is not None
