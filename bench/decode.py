@@ -1,106 +1,233 @@
-"""Translation speed beside CTranslate2 with the same weights: source and output of 20 tokens, in one run.
+"""Translation speed beside CTranslate2 with the same weights and Hugging Face Marian with the same sizes.
 
     python bench/decode.py                     # small and base, batches of 1 and 64, greedy and beam 4
     python bench/decode.py --size small --repeats 7 --json decode.json
+    python bench/decode.py --model runs/multi30k-en-de/model
 
-The weights are random, with an end of sentence that never wins, so that every system writes exactly 20 tokens a
-sentence. Each repeat times every system in turn; the figure is the median of output tokens per second.
+The sources are sentences of Multi30k's test set where REGARD_DATA has it, else random ones. The weights are random,
+with an end of sentence that never wins, so that every system writes as many tokens: those of a mean reference. A batch
+of 1 is one sentence at a time, a batch of 64 is 128 sentences at once. CTranslate2 has the best of one or two threads
+and one or two workers. With --model, a trained model of yours takes the place of the random ones; each system then
+ends its sentences itself and is credited with the tokens that it wrote. The score is output tokens per second.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
+import itertools
 import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import ctranslate2
 import numpy as np
 import torch
-from interleaved import Work, median_seconds
+from interleaved import Work, rates_in_turn, seconds_in_turn
+from peers import build_marian, missing
+from report import Comparison, Report, options
+from work import TOY_VOCABULARY, VOCABULARY, config_of, make_tokenizer, multi30k, write_random_model
 
-from regard.config import PRESETS, DecodeConfig, ModelConfig
-from regard.core.precision import cpu_matrix_units
+from regard.core.precision import choose_dtype
 from regard.decode.beam import beam_search
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.decode.engine import build_engine
+from regard.decode.kernels import Form
+from regard.decode.model import SearchModel, limit_lengths
+from regard.decode.search import pad_sources
+from regard.folder import read_description
 from regard.interop.ctranslate2 import export_ctranslate2
 from regard.models.transformer import Transformer
-from regard.text.tokenizer import EOS, Tokenizer, train_vocabulary
+from regard.text.tokenizer import PAD, Tokenizer
+from regard.translator import load_model
 
-VOCABULARY, LENGTH = 10_000, 20
-
-
-def make_tokenizer() -> Tokenizer:
-    """A vocabulary of the right size, from random words: what its pieces are does not matter here."""
-    letters = np.random.default_rng(1).integers(97, 123, size=(40_000, 7)).astype(np.uint8)
-    vocabulary = train_vocabulary([row.tobytes().decode() for row in letters], "bpe", VOCABULARY)
-    assert vocabulary.size == VOCABULARY
-    return Tokenizer(vocabulary, vocabulary)
+CPU = torch.device("cpu")
+COUNTS = {1: 8, 64: 128}  # sentences, by the size of a batch
+TOY_COUNTS = {1: 2, 4: 8}
+LONGEST = 256
+Ids = list[int]
 
 
-def make_model(size: str, tokenizer: Tokenizer, folder: Path) -> tuple[Transformer, Path]:
-    """A random model and its folder."""
-    torch.manual_seed(1)
-    sizes = {"src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY}
-    model = Transformer(ModelConfig(**{**PRESETS[size], **sizes})).eval().requires_grad_(False)
-    model.output.weight.data[EOS] = 0.0  # its logit is 0, and of ten thousand others some are always above
-    weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
-    description = ModelDescription(model.config, DecodeConfig(), "en", "en", False, tokenizer.files())
-    with atomic_folder(folder / size) as path:
-        write_model(path, description, weights, "random")
-    return model, folder / size
+@dataclass(frozen=True)
+class Task:
+    """What is translated: every system gets these sentences, shortest first, in batches of this size."""
+
+    tokenizer: Tokenizer
+    sources: list[Ids]
+    length: int | None  # tokens to write for each; None: until it ends
+    batch: int
+    beam: int
+
+    def batches(self) -> Iterator[list[Ids]]:
+        for start in range(0, len(self.sources), self.batch):
+            yield self.sources[start : start + self.batch]
 
 
-def ours(model: Transformer, batch: int, beam: int) -> Work:
-    sources = np.random.default_rng(1).integers(4, VOCABULARY, size=(batch, LENGTH))
-    src_BM = torch.from_numpy(np.concatenate([sources, np.full((batch, 1), EOS)], axis=1))
-    lengths = [LENGTH] * batch
-    return lambda: beam_search(model, src_BM, beam=beam, length_penalty=0.6, max_lengths=lengths)
+def ours(model: SearchModel[Any], task: Task) -> Work:
+    def work() -> float:
+        written = 0
+        for sources in task.batches():
+            src_BM = pad_sources(sources, CPU)
+            lengths = [task.length] * len(sources) if task.length else limit_lengths(src_BM, 1.0, 50)
+            found = beam_search(model, src_BM, beam=task.beam, length_penalty=0.6, max_lengths=lengths)
+            written += sum(len(best.ids) + best.finished for (best,) in found)
+        return float(written)
+
+    return work
 
 
-def theirs(translator: ctranslate2.Translator, tokenizer: Tokenizer, batch: int, beam: int) -> Work:
-    sources = np.random.default_rng(1).integers(4, VOCABULARY, size=(batch, LENGTH))
-    tokens = [tokenizer.src.pieces(row) for row in sources]
-    limits = {"min_decoding_length": LENGTH, "max_decoding_length": LENGTH}
-    return lambda: translator.translate_batch(tokens, beam_size=beam, max_batch_size=batch, **limits)
+def our_decoders(model: Transformer, report: Report) -> dict[str, SearchModel[Any]]:
+    """The engine in each of its formats; the model itself where there is none."""
+    forms: dict[str, Form] = {"float32": "float32", "int8": "int8"}
+    if choose_dtype("auto", CPU) == torch.bfloat16:
+        forms["bf16"] = "bfloat16"
+    engines = {f"regard {name}": build_engine(model, form) for name, form in forms.items()}
+    found: dict[str, SearchModel[Any]] = {name: engine for name, engine in engines.items() if engine is not None}
+    if not found:
+        report.leave_out("regard's engine", "this machine or this model has none; the model decodes itself")
+    return found or {"regard float32": model}
 
 
-def load_ctranslate2(model: Path, folder: Path, quantization: str, threads: int) -> ctranslate2.Translator:
-    output = folder / f"{model.name}-{quantization}-{threads}"
+def theirs(translator: Any, task: Task) -> Work:
+    """CTranslate2. A batch of 1 is one call a sentence; more sentences at once are for it to divide."""
+    limits: dict[str, Any] = {"min_decoding_length": task.length, "max_decoding_length": task.length}
+    if task.length is None:
+        limits = {"max_decoding_length": LONGEST, "length_penalty": 0.6}
+    sentences = [task.tokenizer.src.pieces(ids) for ids in task.sources]
+    calls = [[one] for one in sentences] if task.batch == 1 else [sentences]
+
+    def work() -> float:
+        written = 0
+        for tokens in calls:
+            found = translator.translate_batch(tokens, beam_size=task.beam, max_batch_size=task.batch, **limits)
+            written += sum(len(result.hypotheses[0]) + (task.length is None) for result in found)
+        return float(written)
+
+    return work
+
+
+def load_ctranslate2(model: Path, folder: Path, quantization: str) -> dict[str, Any]:
+    """A translator for each arrangement of threads and workers."""
+    import ctranslate2
+
+    output = folder / f"{model.name}-{quantization}"
     export_ctranslate2(model, output, quantization)
-    return ctranslate2.Translator(str(output), intra_threads=threads, compute_type=quantization)
+    return {
+        f"{threads} threads, {workers} workers": ctranslate2.Translator(
+            str(output), intra_threads=threads, inter_threads=workers, compute_type=quantization
+        )
+        for threads, workers in itertools.product((1, 2), (1, 2))
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def fastest(works: dict[str, Work]) -> str:
+    """The one with the shortest of two turns."""
+    seconds = {name: min(values) for name, values in seconds_in_turn(works, repeats=2).items()}
+    return min(seconds, key=seconds.__getitem__)
+
+
+def marian(model: Any, task: Task) -> Work:
+    batches = [pad_sources(sources, CPU) for sources in task.batches()]
+    limits = {"min_new_tokens": task.length, "max_new_tokens": task.length}
+
+    @torch.inference_mode()
+    def work() -> float:
+        written = 0
+        for src_BM in batches:
+            mask = (src_BM != PAD).long()
+            found = model.generate(src_BM, attention_mask=mask, num_beams=task.beam, do_sample=False, **limits)
+            written += found[:, 1:].numel()
+        return float(written)
+
+    return work
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, the same as a folder, and sentences for it."""
+
+    name: str
+    model: Transformer
+    path: Path
+    tokenizer: Tokenizer
+    sources: list[Ids]
+    length: int | None
+
+
+def random_subjects(sizes: Sequence[str], folder: Path, real: bool, report: Report) -> Iterator[Subject]:
+    """Models with random weights, on Multi30k's sentences where they are to be had and wanted."""
+    files = ("train.en", "train.de", "test_2016_flickr.en", "test_2016_flickr.de")
+    texts = [multi30k(name) if real else None for name in files]
+    vocabulary = VOCABULARY if real else TOY_VOCABULARY
+    if None in texts:
+        tokenizer, length = make_tokenizer(None, vocabulary), 20 if real else 3
+        count = max(COUNTS.values())
+        sources = np.random.default_rng(1).integers(4, vocabulary, size=(count, length)).tolist()
+    else:
+        train_en, train_de, test_en, test_de = (text or [] for text in texts)
+        tokenizer = make_tokenizer(train_en + train_de, vocabulary)
+        sources = tokenizer.encode_src(test_en)
+        length = round(np.mean([len(ids) + 1 for ids in tokenizer.encode_tgt(test_de)]))
+    report.note(f"{'random' if None in texts else 'Multi30k'} sentences, {length} tokens written for each")
+    for size in sizes:
+        path = folder / size
+        yield Subject(size, write_random_model(path, config_of(size), tokenizer), path, tokenizer, sources, length)
+
+
+def trained_subject(path: Path) -> Subject:
+    """A model that ends its sentences itself."""
+    description = read_description(path)
+    sentences = multi30k(f"test_2016_flickr.{description.src_lang}")
+    model = load_model(path, description.model)
+    if sentences is None:
+        raise SystemExit(f"REGARD_DATA has no multi30k/test_2016_flickr.{description.src_lang}.gz to translate")
+    if not isinstance(model, Transformer):
+        raise SystemExit(f"{path} is no Transformer, and CTranslate2 knows no other")
+    tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
+    return Subject(path.parent.name, model, path, tokenizer, tokenizer.encode_src(sentences), None)
+
+
+def compare(subject: Subject, counts: dict[int, int], repeats: int, folder: Path, report: Report) -> None:
+    decoders = our_decoders(subject.model, report)
+    arrangements: dict[str, dict[str, Any]] = {}
+    marians: dict[str, Any] = {}
+    if reason := missing("ctranslate2"):
+        report.leave_out("CTranslate2", reason)
+    else:
+        arrangements = {form: load_ctranslate2(subject.path, folder, form) for form in ("float32", "int8")}
+    if reason := missing("transformers"):
+        report.leave_out("Hugging Face Marian", reason)
+    elif subject.length is None:
+        report.leave_out("Hugging Face Marian", "it has random weights, which do not know when to end a sentence")
+    else:
+        model = build_marian(subject.model.config).eval()
+        marians = {"Hugging Face Marian float32": model, "Hugging Face Marian bf16": copy.deepcopy(model).bfloat16()}
+    for batch, beam in itertools.product(counts, (1, 4)):
+        sources = sorted(subject.sources[: counts[batch]], key=len)
+        task = Task(subject.tokenizer, sources, subject.length, batch, beam)
+        what = f"decode {subject.name}, batch {batch}, {'greedy' if beam == 1 else f'beam {beam}'}"
+        works = {name: marian(model, task) for name, model in marians.items()}
+        for form, translators in arrangements.items():
+            arranged = {name: theirs(one, task) for name, one in translators.items()}
+            best = fastest(arranged)
+            works[f"CTranslate2 {form}"] = arranged[best]
+            report.note(f"{what}: CTranslate2 {form} with {best}")
+        works |= {name: ours(decoder, task) for name, decoder in decoders.items()}
+        report.add(Comparison(what, "tokens/s", rates_in_turn(works, repeats), base=next(iter(works))))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = options(__doc__)
     parser.add_argument("--size", choices=["small", "base", "both"], default="both")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write the figures here too")
-    args = parser.parse_args()
-    threads = torch.get_num_threads()
-    print(f"{threads} threads, {cpu_matrix_units() or 'no bf16 units'}, CTranslate2 {ctranslate2.__version__}")
-    rows = []
+    parser.add_argument("--model", type=Path, help="a trained model's folder, instead of random weights")
+    args = parser.parse_args(argv)
+    report = Report()
+    sizes = ("toy",) if args.toy else ("small", "base") if args.size == "both" else (args.size,)
     with tempfile.TemporaryDirectory() as temporary:
-        folder, tokenizer = Path(temporary), make_tokenizer()
-        for size in ("small", "base") if args.size == "both" else (args.size,):
-            model, path = make_model(size, tokenizer, folder)
-            peers = {q: load_ctranslate2(path, folder, q, threads) for q in ("float32", "int8")}
-            for batch, beam in ((1, 1), (64, 1), (64, 4)):
-                works: dict[str, Work] = {
-                    "regard float32": ours(model, batch, beam),
-                    "regard bf16": ours(copy.deepcopy(model).bfloat16(), batch, beam),
-                }
-                works |= {f"CTranslate2 {name}": theirs(peer, tokenizer, batch, beam) for name, peer in peers.items()}
-                seconds = median_seconds(works, args.repeats)
-                found = {name: batch * LENGTH / value for name, value in seconds.items()}
-                best, own = (max(v for n, v in found.items() if n.startswith(who)) for who in ("CT", "regard"))
-                line = "   ".join(f"{name} {value:,.0f}" for name, value in found.items())
-                print(f"{size:<6} batch {batch:<3} beam {beam}   {line}   ratio {own / best:.2f}")
-                rows.append({"size": size, "batch": batch, "beam": beam, "tokens_per_second": found})
-    if args.json:
-        args.json.write_text(json.dumps({"threads": threads, "rows": rows}, indent=2) + "\n")
+        folder = Path(temporary)
+        subjects = [trained_subject(args.model)] if args.model else random_subjects(sizes, folder, not args.toy, report)
+        for subject in subjects:
+            compare(subject, TOY_COUNTS if args.toy else COUNTS, args.repeats, folder, report)
+    report.write(args.json)
 
 
 if __name__ == "__main__":

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-Work = Callable[[], object]
+Work = Callable[[], float]  # does it, and says how much that was: tokens, operations, bytes
+Result = TypeVar("Result")
 
 
-def median_seconds(works: dict[str, Work], repeats: int) -> dict[str, float]:
-    """The median time of each, after one turn to warm up."""
-    seconds: dict[str, list[float]] = {name: [] for name in works}
+def take_turns(works: Mapping[str, Callable[[], Result]], repeats: int) -> dict[str, list[tuple[float, Result]]]:
+    """(seconds, result) of each work, one pair a repeat, after one turn to warm up."""
+    taken: dict[str, list[tuple[float, Result]]] = {name: [] for name in works}
     for work in works.values():
         work()
     for _ in range(repeats):
         for name, work in works.items():
             started = time.perf_counter()
-            work()
-            seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in seconds.items()}
+            result = work()
+            taken[name].append((time.perf_counter() - started, result))
+    return taken
+
+
+def seconds_in_turn(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    return {name: [seconds for seconds, _ in turns] for name, turns in take_turns(works, repeats).items()}
+
+
+def rates_in_turn(works: Mapping[str, Work], repeats: int) -> dict[str, list[float]]:
+    """How much each did in a second."""
+    return {name: [done / seconds for seconds, done in turns] for name, turns in take_turns(works, repeats).items()}

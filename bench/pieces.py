@@ -1,63 +1,58 @@
 """The pieces of a training step on their own: what each costs, beside PyTorch's way of doing it.
 
-    python bench/pieces.py
-
-Medians of interleaved repeats, in milliseconds.
+python bench/pieces.py
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 import torch.nn.functional as F
-from interleaved import Work, median_seconds
+from interleaved import seconds_in_turn
+from report import Comparison, Report, options
 
 from regard.core.dropout import Dropout
 from regard.core.native import library
-from regard.core.precision import cpu_matrix_units
 from regard.train.loss_kernels import native_slice_loss, plain
 from regard.train.memory import keep_freed_memory
 
 ELEMENTS, ROWS, VOCABULARY = 4096 * 2048, 256, 10_000
 
 
-def measure(works: dict[str, Work]) -> dict[str, float]:
-    """Milliseconds of each."""
-    return {name: seconds * 1e3 for name, seconds in median_seconds(works, repeats=15).items()}
+def milliseconds(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    return {name: [1e3 * value for value in values] for name, values in seconds_in_turn(works, repeats).items()}
 
 
-def show(title: str, figures: dict[str, float]) -> None:
-    print(title)
-    for name, value in figures.items():
-        print(f"  {name:<44}{value:9.2f} ms")
+def compare_dropouts(elements: int, repeats: int) -> Comparison:
+    x = torch.randn(elements).bfloat16()
+    dropout = Dropout(0.1).train()
+    works = {"F.dropout": lambda: F.dropout(x, 0.1), "regard Dropout": lambda: dropout(x)}
+    what = f"dropout of {elements:,} bf16 numbers"
+    return Comparison(what, "ms", milliseconds(works, repeats), "F.dropout", less_is_better=True)
 
 
-def main() -> None:
-    keep_freed_memory()
-    torch.manual_seed(1)
-    print(f"{torch.get_num_threads()} threads, {cpu_matrix_units() or 'no bf16 units'}, torch {torch.__version__}")
-    x = torch.randn(ELEMENTS).bfloat16()
-    ours = Dropout(0.1).train()
-    show(
-        f"dropout of {ELEMENTS / 1e6:.1f} million bf16 elements",
-        measure({"F.dropout": lambda: F.dropout(x, 0.1), "regard Dropout": lambda: ours(x)}),
-    )
-    logits = (torch.randn(ROWS, VOCABULARY) * 3).bfloat16()
-    targets = torch.randint(VOCABULARY, (ROWS,))
-    works: dict[str, Work] = {"PyTorch": lambda: plain(logits.clone(), targets, 0.9)}
+def compare_losses(rows: int, vocabulary: int, repeats: int) -> Comparison:
+    """Our own way without C++ is the base: PyTorch's operators, in a slice of the batch."""
+    logits = (torch.randn(rows, vocabulary) * 3).bfloat16()
+    targets = torch.randint(vocabulary, (rows,))
+    works: dict[str, Callable[[], object]] = {"PyTorch's operators": lambda: plain(logits.clone(), targets, 0.9)}
     native = library()
     if native is not None:
-        works["C++"] = lambda: native_slice_loss(native, logits.clone(), targets, 0.9, 0.0)
-    show(f"loss and gradient of {ROWS} x {VOCABULARY:,} bf16 logits", measure(works))
-    for rows, inner, columns in ((4096, 512, 2048), (4096, 2048, 512), (4096, 128, 512)):
-        flops = 2 * rows * inner * columns
-        figures = {}
-        for dtype in (torch.float32, torch.bfloat16):
-            a, b = torch.randn(rows, inner).to(dtype), torch.randn(columns, inner).to(dtype)
-            out = torch.empty(rows, columns, dtype=dtype)
-            figures[str(dtype)] = measure({"mm": lambda a=a, b=b, out=out: torch.mm(a, b.T, out=out)})["mm"]  # type: ignore[misc]
-        print(f"product {rows} x {inner} x {columns}")
-        for name, value in figures.items():
-            print(f"  {name:<44}{value:9.2f} ms  {flops / value / 1e6:6.0f} GFLOP/s")
+        works["regard C++"] = lambda: native_slice_loss(native, logits.clone(), targets, 0.9, 0.0)
+    what = f"loss and gradient of {rows} x {vocabulary:,} bf16 logits"
+    return Comparison(what, "ms", milliseconds(works, repeats), "PyTorch's operators", less_is_better=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = options(__doc__).parse_args(argv)
+    keep_freed_memory()
+    torch.manual_seed(1)
+    report = Report()
+    shrink = 64 if args.toy else 1
+    report.add(compare_dropouts(ELEMENTS // shrink**2, args.repeats))
+    report.add(compare_losses(ROWS // shrink, VOCABULARY // shrink, args.repeats))
+    report.write(args.json)
 
 
 if __name__ == "__main__":

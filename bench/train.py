@@ -1,179 +1,102 @@
-"""Training speed beside PyTorch's own Transformer: same sizes, batches, loss and optimiser, in one run.
+"""Training speed beside PyTorch's own Transformer, Hugging Face Marian, Eole and OpenNMT-py (JoeyNMT: see peers.py).
 
-    python bench/train.py                      # base, five interleaved repeats
+    python bench/train.py                      # small and base, five interleaved repeats
     python bench/train.py --size small --repeats 7 --json train.json
 
-Each repeat times one step of every system on the same batch, in turn, so that a noisy machine is noisy for
-all of them; the figure is the median. The score is real target tokens per second.
+Same sizes, batches, dropouts, label-smoothed loss and fused Adam; bf16 is PyTorch's autocast for the peers. Each
+repeat takes one step of every system on the same batch, in turn, so that a noisy machine is noisy for all of them. The
+score is real target tokens per second. The share of the machine is that of a step's useful operations at the rate of
+its best bf16 matrix product (limits.py; float32 where it has no bf16 units), measured in the same turns.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
-import platform
 import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
 
+import limits
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from interleaved import Work, rates_in_turn
+from peers import JOEYNMT, TRAINERS, missing
+from report import Comparison, Report, options
+from steps import NAMES, Step, dtypes, peer_step, regard_step
+from work import config_of, make_batches
 
-from regard.config import PRESETS, ModelConfig
-from regard.core.positions import sinusoids
-from regard.core.precision import choose_dtype, cpu_matrix_units
-from regard.data.batches import Batch, collate
-from regard.models.transformer import PAD, Transformer
-from regard.train.loss import vocabulary_loss
+from regard.config import ModelConfig
+from regard.data.batches import Batch
+from regard.text.tokenizer import PAD
 from regard.train.memory import keep_freed_memory
-from regard.train.optimizer import build_optimizer
-
-VOCABULARY, BATCH_TOKENS, SMOOTHING, DROPOUT = 10_000, 4096, 0.1, 0.1
-# nn.Transformer drops attention weights and activations too.
-DROPOUTS = {"dropout": DROPOUT, "attention_dropout": DROPOUT, "activation_dropout": DROPOUT}
-Step = Callable[[Batch], float]
 
 
-def make_batches(count: int, seed: int = 1) -> list[Batch]:
-    """Sentences of 6 to 24 tokens, bucketed by length as the trainer does, 4,096 padded tokens a batch."""
-    rng = np.random.default_rng(seed)
-    batches = []
-    for _ in range(count):
-        longest = int(rng.integers(10, 24))
-        rows = BATCH_TOKENS // (longest + 1)
-        lengths = rng.integers(max(5, longest - 2), longest + 1, size=(rows, 2))
-        sentences = [[rng.integers(4, VOCABULARY, size=n).tolist() for n in pair] for pair in lengths]
-        batches.append(collate([src for src, _ in sentences], [tgt for _, tgt in sentences]))
-    return batches
+def make_systems(config: ModelConfig, report: Report) -> dict[str, Step]:
+    systems: dict[str, Step] = {}
+    for name, (module, build) in TRAINERS.items():
+        reason = missing(module)
+        if reason is not None:
+            report.leave_out(name, reason)
+            continue
+        for dtype in dtypes():
+            systems[f"{name} {NAMES[dtype]}"] = peer_step(build(config), dtype)
+    return systems | {f"regard {NAMES[dtype]}": regard_step(config, dtype) for dtype in dtypes()}
 
 
-def tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.from_numpy(batch.src), torch.from_numpy(batch.tgt_in), torch.from_numpy(batch.tgt_out)
+def over(batches: Sequence[Batch], step: Step) -> Work:
+    """The step on the next of the batches, each time; what it did is the real target tokens."""
+    queue = iter(batches)
+
+    def work() -> float:
+        batch = next(queue)
+        step(batch)
+        return float(batch.n_tokens)
+
+    return work
 
 
-def regard_step(size: str, dtype: torch.dtype) -> Step:
-    config = ModelConfig(**{**PRESETS[size], **DROPOUTS, "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY})
-    model = Transformer(config)
-    model.compute_dtype = dtype
-    optimizer = build_optimizer("adam", model.parameters(), (0.9, 0.98), 1e-9, 0.0)
+def useful_operations(config: ModelConfig, batch: Batch) -> float:
+    """Of a step without padding: 6 a matrix parameter and token that meets it, and the attention's own products.
 
-    def step(batch: Batch) -> float:
-        src, tgt_in, tgt_out = tensors(batch)
-        hidden, real = model.hidden(src, tgt_in), tgt_out != PAD
-        loss = vocabulary_loss(hidden[real], model.output.weight, tgt_out[real], SMOOTHING).objective / batch.n_tokens
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss.item()
-
-    return step
+    Two operations (multiply, add) forwards and four backwards. Embeddings are looked up, the output is multiplied.
+    """
+    d, d_ff = config.d_model, config.d_ff
+    src_B, tgt_B = np.count_nonzero(batch.src != PAD, axis=1), np.count_nonzero(batch.tgt_out != PAD, axis=1)
+    per_src = config.n_encoder_layers * (4 * d * d + 2 * d * d_ff) + config.n_decoder_layers * 2 * d * d
+    per_tgt = config.n_decoder_layers * (6 * d * d + 2 * d * d_ff) + d * config.tgt_vocab_size
+    pairs = config.n_encoder_layers * src_B**2 + config.n_decoder_layers * (tgt_B * (tgt_B + 1) / 2 + tgt_B * src_B)
+    return float(6 * (per_src * src_B.sum() + per_tgt * tgt_B.sum() + 2 * d * pairs.sum()))
 
 
-class TorchTransformer(nn.Module):
-    """nn.Transformer with what it leaves to the user: embeddings, positions, the tied output."""
-
-    def __init__(self, size: str) -> None:
-        super().__init__()
-        p = PRESETS[size]
-        self.d_model = p["d_model"]
-        self.embedding = nn.Embedding(VOCABULARY, self.d_model, padding_idx=PAD)
-        nn.init.normal_(self.embedding.weight, std=self.d_model**-0.5)
-        self.register_buffer("positions", sinusoids(256, self.d_model).float())
-        self.dropout = nn.Dropout(DROPOUT)
-        self.body = nn.Transformer(
-            self.d_model,
-            p["n_heads"],
-            p["n_encoder_layers"],
-            p["n_decoder_layers"],
-            p["d_ff"],
-            DROPOUT,
-            batch_first=True,
-        )
-
-    def embed(self, ids: Tensor) -> Tensor:
-        return self.dropout(self.embedding(ids) * math.sqrt(self.d_model) + self.positions[: ids.shape[1]])
-
-    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
-        padding = src == PAD
-        hidden = self.body(
-            self.embed(src),
-            self.embed(tgt),
-            tgt_mask=causal,
-            src_key_padding_mask=padding,
-            memory_key_padding_mask=padding,
-        )
-        return F.linear(hidden, self.embedding.weight)
-
-
-def torch_step(size: str, dtype: torch.dtype) -> Step:
-    model = TorchTransformer(size)
-    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, fused=True)
-
-    def step(batch: Batch) -> float:
-        src, tgt_in, tgt_out = tensors(batch)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
-            logits = model(src, tgt_in)
-        loss = F.cross_entropy(
-            logits.float().flatten(0, 1), tgt_out.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
-        )
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss.item()
-
-    return step
-
-
-def run(systems: dict[str, Step], repeats: int) -> dict[str, list[float]]:
-    """Target tokens per second of each system, one figure a repeat; the first batch warms up."""
-    warm, *batches = make_batches(repeats + 1)
-    for step in systems.values():
-        step(warm)
-    speeds: dict[str, list[float]] = {name: [] for name in systems}
-    for batch in batches:
-        for name, step in systems.items():
-            started = time.perf_counter()
-            step(batch)
-            speeds[name].append(batch.n_tokens / (time.perf_counter() - started))
-    return speeds
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", choices=sorted(PRESETS), default="base")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write the figures here too")
-    args = parser.parse_args()
-    keep_freed_memory()  # for all of them: the comparison is of the steps, not of the allocator
+def compare(size: str, repeats: int, report: Report) -> None:
     torch.manual_seed(1)
-    best = choose_dtype("auto", torch.device("cpu"))
-    systems: dict[str, Step] = {
-        "nn.Transformer float32": torch_step(args.size, torch.float32),
-        "nn.Transformer bf16": torch_step(args.size, torch.bfloat16),
-        "regard float32": regard_step(args.size, torch.float32),
+    config = config_of(size)
+    batches = make_batches(repeats + 1, size)
+    works = {name: over(batches, step) for name, step in make_systems(config, report).items()}
+    shapes, enough = (limits.TOY, 1.0) if size == "toy" else (limits.LARGE, limits.ENOUGH)
+    products = {limits.name_of(shape): limits.product(dtypes()[-1], shape, enough) for shape in shapes}
+    rates = rates_in_turn(works | products, repeats)
+    best = max(statistics.median(rates[name]) for name in products)
+    speeds = {name: rates[name] for name in works}
+    report.add(Comparison(f"train {size}", "target tokens/s", speeds, "nn.Transformer float32"))
+    costs = [useful_operations(config, batch) / batch.n_tokens for batch in batches[1:]]
+    shares = {
+        name: [100 * speed * cost / best for speed, cost in zip(values, costs, strict=True)]
+        for name, values in speeds.items()
     }
-    if best == torch.bfloat16:
-        systems["regard bf16"] = regard_step(args.size, torch.bfloat16)
-    speeds = run(systems, args.repeats)
-    units = cpu_matrix_units() or "no bf16 units"
-    print(f"{args.size}, {torch.get_num_threads()} threads, {units}, torch {torch.__version__}, {args.repeats} repeats")
-    medians = {name: statistics.median(values) for name, values in speeds.items()}
-    for name, speed in medians.items():
-        ratio = speed / medians["nn.Transformer float32"]
-        print(f"{name:<24} {speed:>8,.0f} target tokens/s   {ratio:4.2f} x nn.Transformer float32")
-    if args.json:
-        machine = {
-            "cpu": platform.processor(),
-            "units": units,
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-        }
-        args.json.write_text(json.dumps({"size": args.size, "machine": machine, "speeds": speeds}, indent=2) + "\n")
+    what = f"train {size}, useful work"
+    report.add(Comparison(what, f"% of {best / 1e9:,.0f} GFLOP/s", shares, "nn.Transformer float32"))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = options(__doc__)
+    parser.add_argument("--size", choices=["small", "base", "both"], default="both")
+    args = parser.parse_args(argv)
+    keep_freed_memory()  # for all of them: the comparison is of the steps, not of the allocator
+    report = Report()
+    report.leave_out("JoeyNMT", JOEYNMT)
+    sizes = ("toy",) if args.toy else ("small", "base") if args.size == "both" else (args.size,)
+    for size in sizes:
+        compare(size, args.repeats, report)
+    report.write(args.json)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,194 @@
+"""The peers' models at our sizes, with random weights: each maps source and target ids to logits.
+
+They come with `pip install 'regard[bench]'`, except PyTorch's own. Eole and OpenNMT-py are pre-norm, which costs the
+same. The newest OpenNMT-py that installs with PyTorch 2.13 is 3.0.0. JoeyNMT 2.3.0 is not among them: its protobuf
+(older than 3.21) is not Eole's (7.36), and by itself it does not import, for want of a package it does not ask for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import warnings
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import ModelConfig
+from regard.core.positions import sinusoids
+from regard.text.tokenizer import BOS, EOS, PAD
+
+INSTALL = "not installed; pip install 'regard[bench]' brings it"
+JOEYNMT = "2.3.0 does not install beside Eole (protobuf), and alone it imports a package it does not ask for"
+Build = Callable[[ModelConfig], nn.Module]
+
+
+def missing(module: str) -> str | None:
+    """Why a peer cannot be had, or None."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of CUDA parts that are not there
+            importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        return INSTALL if error.name == module.partition(".")[0] else f"it does not import: {error}"
+    except Exception as error:  # whatever a package does when it meets a torch that it does not know
+        return f"it does not import: {error}"
+    return None
+
+
+class TorchTransformer(nn.Module):
+    """nn.Transformer with what it leaves to the user: embeddings, positions, the tied output."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.scale = math.sqrt(config.d_model)
+        self.embedding = nn.Embedding(config.tgt_vocab_size, config.d_model, padding_idx=PAD)
+        nn.init.normal_(self.embedding.weight, std=1 / self.scale)
+        self.register_buffer("positions", sinusoids(config.max_positions, config.d_model).float())
+        self.dropout = nn.Dropout(config.dropout)
+        self.body = nn.Transformer(
+            config.d_model,
+            config.n_heads,
+            config.n_encoder_layers,
+            config.n_decoder_layers,
+            config.d_ff,
+            config.dropout,
+            batch_first=True,
+        )
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.shape[1]])
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
+        padding = src == PAD
+        hidden = self.body(
+            self.embed(src),
+            self.embed(tgt),
+            tgt_mask=causal,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+        )
+        return F.linear(hidden, self.embedding.weight)
+
+
+def build_marian(config: ModelConfig) -> Any:
+    """Hugging Face's Marian itself, which also generates."""
+    from transformers import MarianConfig, MarianMTModel
+
+    return MarianMTModel(
+        MarianConfig(
+            vocab_size=config.tgt_vocab_size,
+            d_model=config.d_model,
+            encoder_layers=config.n_encoder_layers,
+            decoder_layers=config.n_decoder_layers,
+            encoder_attention_heads=config.n_heads,
+            decoder_attention_heads=config.n_heads,
+            encoder_ffn_dim=config.d_ff,
+            decoder_ffn_dim=config.d_ff,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            activation_dropout=config.activation_dropout,
+            activation_function="relu",
+            max_position_embeddings=config.max_positions,
+            scale_embedding=True,
+            pad_token_id=PAD,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=None,
+        )
+    )
+
+
+class Marian(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.body = build_marian(config)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        return self.body(input_ids=src, attention_mask=src != PAD, decoder_input_ids=tgt, use_cache=False).logits
+
+
+def with_end(tgt: Tensor) -> Tensor:
+    """Eole and OpenNMT-py take the whole target and leave its last token out themselves."""
+    return torch.cat([tgt, tgt[:, :1]], dim=1)
+
+
+class Eole(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        from eole.config.models import TransformerModelConfig
+        from eole.models.model import get_model_class
+
+        settings = TransformerModelConfig(
+            hidden_size=config.d_model,
+            heads=config.n_heads,
+            transformer_ff=config.d_ff,
+            encoder={"layers": config.n_encoder_layers},
+            decoder={"layers": config.n_decoder_layers},
+            embeddings={"word_vec_size": config.d_model, "position_encoding_type": "SinusoidalInterleaved"},
+            share_embeddings=True,
+            share_decoder_embeddings=True,
+            add_qkvbias=True,
+            add_final_linear_bias=True,
+            add_ffnbias=True,
+        )
+        rates = {"dropout": [config.dropout], "attention_dropout": [config.attention_dropout]}
+        running = SimpleNamespace(**rates, param_init_method="xavier_uniform")
+        tokens = {"<blank>" if i == PAD else str(i): i for i in range(config.tgt_vocab_size)}
+        vocabularies = {"src": tokens, "tgt": tokens, "specials": {}}
+        self.body = get_model_class(settings).build(settings, vocabularies, running)
+        self.body.init_weights(running)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        return self.body.generator(self.body(src, with_end(tgt), None).dec_out)
+
+
+class OpenNMT(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        from onmt.decoders.transformer import TransformerDecoder
+        from onmt.encoders.transformer import TransformerEncoder
+        from onmt.models import NMTModel
+        from onmt.modules import Embeddings
+
+        embeddings = Embeddings(
+            config.d_model, config.tgt_vocab_size, PAD, position_encoding=True, dropout=config.dropout
+        )
+        sizes = {"d_model": config.d_model, "heads": config.n_heads, "d_ff": config.d_ff}
+        rates = {"dropout": config.dropout, "attention_dropout": config.attention_dropout}
+        common = {**sizes, **rates, "embeddings": embeddings, "max_relative_positions": 0, "add_qkvbias": True}
+        decoder = TransformerDecoder(
+            config.n_decoder_layers,
+            **common,
+            copy_attn=False,
+            self_attn_type="scaled-dot",
+            aan_useffn=False,
+            full_context_alignment=False,
+            alignment_layer=0,
+            alignment_heads=0,
+        )
+        self.body = NMTModel(TransformerEncoder(config.n_encoder_layers, **common), decoder)
+        self.output = nn.Linear(config.d_model, config.tgt_vocab_size)
+        self.output.weight = embeddings.word_lut.weight
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        hidden, _ = self.body(src[..., None], with_end(tgt)[..., None], (src != PAD).sum(dim=1))
+        return self.output(hidden)
+
+
+# name: (the module that is needed, how to build it)
+TRAINERS: dict[str, tuple[str, Build]] = {
+    "nn.Transformer": ("torch", TorchTransformer),
+    "Hugging Face Marian": ("transformers", Marian),
+    "Eole": ("eole.models.model", Eole),
+    "OpenNMT-py": ("onmt.models", OpenNMT),
+}

@@ -1,0 +1,68 @@
+"""A training step, ours and a peer's: forwards, label-smoothed loss, backwards, fused Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import ModelConfig
+from regard.core.precision import choose_dtype
+from regard.data.batches import Batch
+from regard.models.transformer import Transformer
+from regard.text.tokenizer import PAD
+from regard.train.loss import vocabulary_loss
+from regard.train.optimizer import build_optimizer
+
+SMOOTHING, BETAS, EPS = 0.1, (0.9, 0.98), 1e-9
+NAMES = {torch.float32: "float32", torch.bfloat16: "bf16"}
+Step = Callable[[Batch], float]
+
+
+def dtypes() -> list[torch.dtype]:
+    """Those to measure: bf16 only where the machine has units for it."""
+    best = choose_dtype("auto", torch.device("cpu"))
+    return [torch.float32] if best == torch.float32 else [torch.float32, best]
+
+
+def tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.from_numpy(batch.src), torch.from_numpy(batch.tgt_in), torch.from_numpy(batch.tgt_out)
+
+
+def regard_step(config: ModelConfig, dtype: torch.dtype) -> Step:
+    model = Transformer(config)
+    model.compute_dtype = dtype
+    optimizer = build_optimizer("adam", model.parameters(), BETAS, EPS, 0.0)
+
+    def step(batch: Batch) -> float:
+        src, tgt_in, tgt_out = tensors(batch)
+        hidden, real = model.hidden(src, tgt_in), tgt_out != PAD
+        loss = vocabulary_loss(hidden[real], model.output.weight, tgt_out[real], SMOOTHING).objective / batch.n_tokens
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    return step
+
+
+def peer_step(model: nn.Module, dtype: torch.dtype) -> Step:
+    """`model` maps source and target ids to logits; bf16 is PyTorch's autocast, as its users have it."""
+    optimizer = torch.optim.Adam(model.parameters(), betas=BETAS, eps=EPS, fused=True)
+    model.train()
+
+    def step(batch: Batch) -> float:
+        src, tgt_in, tgt_out = tensors(batch)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+            logits = model(src, tgt_in)
+        loss = F.cross_entropy(
+            logits.float().flatten(0, 1), tgt_out.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
+        )
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    return step

@@ -1,0 +1,73 @@
+"""The work that is measured: sizes of models, batches of sentences, a model folder with random weights."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.config import PRESETS, DecodeConfig, ModelConfig
+from regard.data.batches import Batch, collate
+from regard.files import atomic_folder
+from regard.folder import ModelDescription, write_model
+from regard.models.transformer import Transformer
+from regard.text.tokenizer import EOS, Tokenizer, train_vocabulary
+
+VOCABULARY, BATCH_TOKENS = 10_000, 4096
+TOY_VOCABULARY, TOY_BATCH_TOKENS = 320, 128
+TOY = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_encoder_layers": 1, "n_decoder_layers": 1}
+# All at one rate: nn.Transformer drops attention weights and activations too, and has one rate for all.
+DROPOUTS = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
+
+
+def config_of(size: str) -> ModelConfig:
+    """'toy', or a preset of Regard's."""
+    sizes, vocabulary = (TOY, TOY_VOCABULARY) if size == "toy" else (PRESETS[size], VOCABULARY)
+    return ModelConfig(**{**sizes, **DROPOUTS, "src_vocab_size": vocabulary, "tgt_vocab_size": vocabulary})
+
+
+def make_batch(rng: np.random.Generator, rows: int, shortest: int, longest: int, vocabulary: int) -> Batch:
+    """Random sentences of so many tokens, the end of the sentence among them."""
+    lengths = rng.integers(shortest - 1, longest, size=(rows, 2))
+    pairs = [[rng.integers(4, vocabulary, size=length) for length in pair] for pair in lengths]
+    return collate([src for src, _ in pairs], [tgt for _, tgt in pairs])
+
+
+def make_batches(count: int, size: str, seed: int = 1) -> list[Batch]:
+    """Sentences of 9 to 24 tokens, bucketed by length as a trainer does, 4,096 padded tokens a batch."""
+    vocabulary, tokens = (TOY_VOCABULARY, TOY_BATCH_TOKENS) if size == "toy" else (VOCABULARY, BATCH_TOKENS)
+    rng = np.random.default_rng(seed)
+    longest = rng.integers(11, 25, size=count).tolist()
+    return [make_batch(rng, tokens // most, most - 2, most, vocabulary) for most in longest]
+
+
+def multi30k(name: str) -> list[str] | None:
+    """The lines of one of Multi30k's files, such as test_2016_flickr.en; None where REGARD_DATA has no such file."""
+    path = Path(os.environ.get("REGARD_DATA", "")) / "multi30k" / f"{name}.gz"
+    return gzip.decompress(path.read_bytes()).decode("utf-8").splitlines() if path.is_file() else None
+
+
+def make_tokenizer(texts: Sequence[str] | None, vocabulary: int) -> Tokenizer:
+    """A joint vocabulary of these texts; without any, of random words."""
+    if texts is None:
+        letters = np.random.default_rng(1).integers(97, 123, size=(4 * vocabulary, 7)).astype(np.uint8)
+        texts = [row.tobytes().decode() for row in letters]
+    trained = train_vocabulary(list(texts), "bpe", vocabulary)
+    assert trained.size == vocabulary
+    return Tokenizer(trained, trained)
+
+
+def write_random_model(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> Transformer:
+    """A model that never ends a sentence by itself, and its folder."""
+    torch.manual_seed(1)
+    model = Transformer(config).eval().requires_grad_(False)
+    model.output.weight.data[EOS] = 0.0  # its logit is 0, and of so many others some are always above
+    weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
+    description = ModelDescription(config, DecodeConfig(), "en", "de", False, tokenizer.files())
+    with atomic_folder(folder) as path:
+        write_model(path, description, weights, "random")
+    return model

@@ -1,0 +1,96 @@
+"""Every script of bench/ runs and writes what it found: at toy sizes, which say nothing about speed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+BENCH = Path(__file__).parents[2] / "bench"
+Script = Callable[[str], ModuleType]
+
+SCRIPTS = ("limits", "pieces", "train", "decode", "memory", "startup", "scaling")
+
+
+def run(script: Script, name: str, folder: Path) -> dict[str, Any]:
+    path = folder / "found.json"
+    script(name).main(["--toy", "--repeats", "1", "--json", str(path)])
+    return dict(json.loads(path.read_text("utf-8")))
+
+
+@pytest.fixture(autouse=True)
+def _without_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+
+
+@pytest.mark.filterwarnings("ignore")  # what peers say while they import is theirs
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_it_runs_and_writes_its_figures(
+    name: str, script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(script, name, tmp_path)
+    shown = capsys.readouterr().out
+    assert found["machine"]["torch"] == torch.__version__
+    assert found["comparisons"]
+    for comparison in found["comparisons"]:
+        assert comparison["base"] in comparison["figures"]
+        assert comparison["ratios"][comparison["base"]] == pytest.approx(1)
+        assert f"{comparison['what']}: {comparison['unit']}" in shown
+        for system, values in comparison["figures"].items():
+            assert len(values) == 1, system
+            assert values[0] > 0, system
+            assert f"  {system} " in shown
+    for system, reason in found["left_out"].items():
+        assert f"left out: {system}: {reason}" in shown
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_train_has_every_peer_that_is_installed_and_says_who_is_not(script: Script) -> None:
+    train, peers = script("train"), script("peers")
+    report = script("report").Report()
+    systems = train.make_systems(script("work").config_of("toy"), report)
+    assert {"nn.Transformer float32", "regard float32"} <= systems.keys()
+    for name, (module, _) in peers.TRAINERS.items():
+        reason = peers.missing(module)
+        assert report.left_out.get(name) == reason
+        assert (f"{name} float32" in systems) == (reason is None)
+
+
+def test_everything_is_every_script(script: Script) -> None:
+    """A script that can be run is run by `make bench`, and has its smoke test here."""
+    runnable = {path.stem for path in BENCH.glob("*.py") if re.search(r"^def main\(", path.read_text("utf-8"), re.M)}
+    assert runnable == {*SCRIPTS, "everything"}
+    assert set(script("everything").SCRIPTS) == set(SCRIPTS)
+
+
+def test_everything_makes_one_file_and_one_table(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    everything = script("everything")
+    monkeypatch.setattr(everything, "SCRIPTS", ("pieces", "limits"))
+    path = tmp_path / "new" / "all.json"
+    everything.main(["--toy", "--repeats", "1", "--json", str(path)])
+    found = json.loads(path.read_text("utf-8"))
+    assert list(found["results"]) == ["pieces", "limits"]
+    last = capfd.readouterr().out.partition("== the best of ours")[2]
+    assert "regard Dropout / F.dropout" in last
+    assert str(path) in last
+
+
+def test_everything_goes_on_after_a_failure_and_says_so(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = script("everything")
+    monkeypatch.setattr(everything, "SCRIPTS", ("nothing", "pieces"))
+    path = tmp_path / "all.json"
+    with pytest.raises(SystemExit, match="failed: nothing"):
+        everything.main(["--toy", "--repeats", "1", "--json", str(path)])
+    results = json.loads(path.read_text("utf-8"))["results"]
+    assert results["nothing"]["failed"]
+    assert results["pieces"]["comparisons"]

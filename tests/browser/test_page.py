@@ -1,0 +1,289 @@
+"""The explorer's page in a real browser, asking a real server in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, Route, expect, sync_playwright
+
+from regard import Translator
+from regard.inspect.built import HOW_TO_BUILD, PAGE
+from regard.inspect.explorer import Explorer, Question
+from regard.inspect.page import explain_page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+ARGUMENTS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+PATIENCE = 60_000
+WORDS = Path(__file__).parents[2] / "web" / "src" / "words"
+PANELS = (
+    *("translate", "tokens", "walk", "input", "atlas", "head"),
+    *("block", "output", "beam", "whatif", "compare", "training"),
+)
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page is NOT tested (apt-get install chromium)"),
+    pytest.mark.skipif(not (PAGE / "index.html").is_file(), reason=HOW_TO_BUILD),
+]
+
+
+def words(language: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads((WORDS / f"{language}.json").read_text("utf-8"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def address(reverse_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two models, so that they can be compared, and the run that one of them is from."""
+    second = tmp_path_factory.mktemp("second") / "model"
+    shutil.copytree(reverse_model, second)
+    runs = reverse_model.parent.parent
+    command = [sys.executable, "-m", "regard.cli.main", "explore", "--no-browser", "--port", "0", "--runs", str(runs)]
+    with subprocess.Popen(
+        [*command, "--model", str(reverse_model), "--model", str(second)], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        found = re.search(r"http://\S+?/", line)
+        try:
+            assert found, line
+            yield found[0]
+        finally:
+            server.terminate()
+            server.stdout.read()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visit:
+    """A page in a fresh browser, with all that went wrong in it."""
+
+    page: Page
+    address: str
+    wrong: list[str] = field(default_factory=list)
+
+    def open(self, panel: str, text: str = "", **fields: str | int) -> None:
+        given = {"text": text, **fields} if text else fields
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.address}#{panel}?{urlencode(given)}")
+        self.settle(panel)
+
+    def settle(self, panel: str) -> None:
+        """Wait until everything that the panel asked for has come."""
+        self.page.wait_for_selector(f'[data-stage="{panel}"][aria-busy="false"]')
+        self.page.wait_for_load_state("networkidle")
+
+    def press_panel(self, panel: str) -> None:
+        self.page.locator(f'nav [data-panel="{panel}"]').click()
+        self.settle(panel)
+
+    def translate(self, text: str) -> str:
+        self.page.locator("#text").fill(text)
+        self.page.locator("#text").press("Enter")
+        self.page.locator("[data-translation]").wait_for()
+        self.settle("translate")
+        return self.page.locator("[data-translation]").inner_text()
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Visit]:
+    context = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 850}, reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    visit = Visit(page, address)
+
+    def stay_here(route: Route, request: Request) -> None:
+        """Nothing may leave this machine."""
+        place = urlsplit(request.url)
+        if place.scheme in ("data", "blob", "file") or place.hostname == "127.0.0.1":
+            route.continue_()
+        else:
+            visit.wrong.append(f"a request to {request.url}")
+            route.abort()
+
+    context.route("**/*", stay_here)
+    page.on("console", lambda said: visit.wrong.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: visit.wrong.append(str(error)))
+    page.on("dialog", lambda dialog: visit.wrong.append(dialog.message))
+    yield visit
+    context.close()
+    assert visit.wrong == []
+
+
+TEXT = "red green blue"
+
+
+def test_a_sentence_is_typed_and_its_translation_read(visit: Visit, reverse: Translator) -> None:
+    visit.open("translate")
+    assert visit.translate(TEXT) == reverse(TEXT)
+    assert f"text={TEXT.replace(' ', '+')}" in visit.page.url
+    shown = visit.page.locator(".word .sure").first.inner_text()
+    probability = reverse.trace(TEXT).probabilities[0]
+    assert float(shown.rstrip("%")) == pytest.approx(100 * probability, abs=0.6)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_panel_opens(visit: Visit, language: str) -> None:
+    catalogue = words(language)
+    visit.open("translate", TEXT)
+    visit.page.get_by_role("button", name="中文" if language == "zh" else "English").click()
+    for panel in PANELS:
+        visit.press_panel(panel)
+        expect(visit.page.locator("main h2")).to_have_text(catalogue[f"panel.{panel}"])
+        expect(visit.page.locator("main .card").first).to_be_visible()
+        assert visit.page.get_by_role("alert").all_inner_texts() == [], panel
+
+
+def test_a_cell_has_the_number_of_the_tensor(visit: Visit, reverse: Translator) -> None:
+    trace = reverse.trace(TEXT)
+    weights_LM = trace["decoder.0.cross.weights"][1]
+    scores_LM = trace["decoder.0.cross.scores"][1]
+    visit.open("head", TEXT, kind="cross", layer=0, head=1)
+    cells = visit.page.locator('[data-matrix="weights"] .cells')
+    box = cells.bounding_box()
+    assert box is not None
+    row, column = 2, 1
+    n_rows, n_columns = weights_LM.shape
+    cells.click(position={"x": (column + 0.5) * box["width"] / n_columns, "y": (row + 0.5) * box["height"] / n_rows})
+    cell = visit.page.locator("[data-cell]")
+    shown = cell.locator('[data-cell-value="weights"]')
+    assert float(shown.get_attribute("data-exact") or "nan") == pytest.approx(weights_LM[row, column], rel=1e-6)
+    assert number(shown.inner_text()) == pytest.approx(weights_LM[row, column], abs=5.1e-5)
+    assert number(cell.locator('[data-cell-value="scores"]').inner_text()) == pytest.approx(
+        scores_LM[row, column], abs=5.1e-5
+    )
+    visit.page.keyboard.press("ArrowRight")
+    assert number(shown.inner_text()) == pytest.approx(weights_LM[row, column + 1], abs=5.1e-5)
+
+
+def test_the_page_computes_what_the_model_computed(visit: Visit) -> None:
+    for kind in ("encoder", "decoder", "cross"):
+        visit.open("head", TEXT, kind=kind, head=2)
+        said = visit.page.locator("[data-difference] b").inner_text()
+        digits, _, power = said.partition(" × 10")
+        exponent = int(power.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")) or 0)
+        assert float(digits) * 10.0**exponent < 1e-5
+
+
+def test_heads_are_switched_off_and_the_translation_changes(visit: Visit) -> None:
+    visit.open("whatif", TEXT)
+    before = visit.page.locator("[data-before]").inner_text()
+    for head in range(1, 5):
+        name = words("en")["change.head"].format(where="decoder.0.cross", head=head)
+        visit.page.get_by_role("switch", name=name, exact=True).click()
+        expect(visit.page.get_by_role("switch", name=name, exact=True)).to_have_attribute("aria-checked", "false")
+        visit.settle("whatif")
+        changes = visit.page.locator(".change").all_inner_texts()
+        assert any(float(change.replace("−", "-")) for change in changes), "no probability has changed"
+        if visit.page.locator("[data-after]").inner_text() != before:
+            break
+    assert visit.page.locator("[data-after]").inner_text() != before
+    assert "change=" in visit.page.url
+    # Elsewhere the page says that the model is not as it was.
+    visit.press_panel("walk")
+    expect(visit.page.get_by_role("status")).to_be_visible()
+
+
+def test_the_language_can_be_changed(visit: Visit) -> None:
+    visit.open("translate")
+    visit.page.get_by_role("button", name="中文").click()
+    expect(visit.page.locator("main h2")).to_have_text("翻译")
+    expect(visit.page.locator("html")).to_have_attribute("lang", "zh-CN")
+    visit.page.reload()
+    expect(visit.page.locator("main h2")).to_have_text("翻译")
+    visit.page.keyboard.press("l")
+    expect(visit.page.locator("main h2")).to_have_text("Translate")
+
+
+def test_a_link_shows_the_same_again(visit: Visit) -> None:
+    change = json.dumps([{"kind": "head", "where": "decoder.0.cross", "head": 0}])
+    visit.open("head", TEXT, kind="decoder", head=3, cell="2.1", step=1, change=change)
+    said = visit.page.locator("[data-cell]").inner_text()
+    link = visit.page.url
+    visit.page.goto("about:blank")
+    visit.page.goto(link)
+    visit.settle("head")
+    assert visit.page.locator("[data-cell]").inner_text() == said
+    assert visit.page.url == link
+    expect(visit.page.get_by_role("status")).to_be_visible()
+
+
+def test_the_lesson_goes_to_its_end(visit: Visit) -> None:
+    visit.open("walk", TEXT)
+    visit.page.get_by_role("button", name=words("en")["lesson.begin"]).click()
+    titles = [text for key, text in words("en").items() if re.fullmatch(r"lesson\.\w+\.title", key)]
+    for title in titles:
+        expect(visit.page.locator(".lesson h3")).to_have_text(title)
+        assert "{" not in visit.page.locator(".lesson .text").inner_text()
+        visit.page.keyboard.press("ArrowRight")
+    assert len(titles) >= 12
+
+
+def test_beam_can_be_forced(visit: Visit) -> None:
+    visit.open("beam", TEXT)
+    visit.page.locator('input[type="text"]').fill("dog")
+    visit.page.get_by_role("button", name=words("en")["beam.force"], exact=True).click()
+    expect(visit.page.locator("ol .text").first).to_contain_text(re.compile("^dog"))
+
+
+def test_text_is_never_html(visit: Visit) -> None:
+    visit.open("translate")
+    visit.translate('<img src="x" onerror="alert(1)"> <b>red</b>')
+    for panel in ("tokens", "walk", "head", "output", "beam"):
+        visit.press_panel(panel)
+        assert visit.page.locator("main img").count() == 0
+
+
+def test_too_long_a_text_is_refused_with_a_sentence(visit: Visit) -> None:
+    visit.open("translate")
+    visit.page.locator("#text").fill("red " * 600)
+    expect(visit.page.locator("#length")).to_contain_text("2000")
+    expect(visit.page.get_by_role("button", name=words("en")["translate"], exact=True).last).to_be_disabled()
+
+
+def test_a_narrow_screen_does_not_scroll_sideways(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 390, "height": 800})
+    visit.open("translate", "morning coffee brother happy dog")
+    for panel in PANELS:
+        visit.press_panel(panel)
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390, panel
+
+
+def test_a_file_opens_from_the_disk(visit: Visit, reverse: Translator, tmp_path: Path) -> None:
+    path = tmp_path / "explain.html"
+    path.write_text(explain_page(Explorer(reverse), Question(TEXT, {})), "utf-8")
+    assert path.stat().st_size < 3_000_000
+    visit.page.goto(path.as_uri())
+    visit.settle("translate")
+    expect(visit.page.locator("[data-translation]")).to_have_text(reverse(TEXT))
+    for panel in PANELS:
+        visit.press_panel(panel)
+        assert visit.page.get_by_role("alert").all_inner_texts() == [], panel
+    visit.page.goto(f"{path.as_uri()}#head?kind=cross&head=1&cell=2.1")
+    visit.page.reload()
+    visit.settle("head")
+    shown = visit.page.locator('[data-cell-value="weights"]')
+    weights_LM = reverse.trace(TEXT)["decoder.0.cross.weights"][1]
+    assert float(shown.get_attribute("data-exact") or "nan") == pytest.approx(weights_LM[2, 1], rel=1e-6)
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))

@@ -1,0 +1,54 @@
+// Arrays of numbers as the server sends them: a little-endian length, a JSON header, then the arrays, padded to 8.
+
+export type Values = Float32Array | Uint8Array;
+
+export interface NumberArray {
+  shape: number[];
+  values: Values;
+}
+
+interface ArrayEntry {
+  name: string;
+  dtype: string;
+  shape: number[];
+  offset: number;
+  bytes: number;
+}
+
+export interface Parcel<Header> {
+  header: Header;
+  arrays: Map<string, NumberArray>;
+}
+
+const eights = (size: number): number => Math.ceil(size / 8) * 8;
+
+export function unpack<Header>(body: ArrayBuffer): Parcel<Header> {
+  const size = new DataView(body).getUint32(0, true);
+  const text = new TextDecoder().decode(new Uint8Array(body, 4, size));
+  const header = JSON.parse(text) as Header & { arrays: ArrayEntry[] };
+  const start = eights(4 + size);
+  const arrays = new Map<string, NumberArray>();
+  for (const entry of header.arrays) {
+    const from = start + entry.offset;
+    arrays.set(entry.name, { shape: entry.shape, values: view(body, entry.dtype, from, entry.bytes) });
+  }
+  return { header, arrays };
+}
+
+function view(body: ArrayBuffer, dtype: string, from: number, bytes: number): Values {
+  switch (dtype) {
+    case "uint8":
+      return new Uint8Array(body, from, bytes);
+    case "float32":
+      return new Float32Array(body, from, bytes / 4);
+    default:
+      throw new Error(`an array of ${dtype}, which this page cannot read`);
+  }
+}
+
+/** One of the arrays along the first axis: a head of an H-first array. */
+export function part(array: NumberArray, index: number): NumberArray {
+  const shape = array.shape.slice(1);
+  const size = shape.reduce((a, b) => a * b, 1);
+  return { shape, values: array.values.subarray(index * size, (index + 1) * size) };
+}

@@ -1,0 +1,208 @@
+// What the server says, as the page reads it. Indices count from 0; L target length, M source length, H heads.
+
+export interface ModelConfig {
+  family?: string;
+  d_model: number;
+  n_heads: number;
+  d_ff: number;
+  n_encoder_layers: number;
+  n_decoder_layers: number;
+  norm_order: "pre" | "post";
+  position: string;
+  ffn: string;
+  sharing?: string;
+}
+
+export interface Model {
+  id: string;
+  name: string;
+  src_lang: string;
+  tgt_lang: string;
+  parameters: number;
+  config: ModelConfig;
+  decode: DecodeOptions;
+  vocabulary: number;
+  tokenizer?: "bpe" | "unigram";
+  card: string;
+}
+
+export interface DecodeOptions {
+  method?: string;
+  beam?: number;
+  length_penalty?: number;
+  temperature?: number;
+  top_k?: number;
+  top_p?: number;
+  seed?: number;
+}
+
+export interface Limits {
+  characters: number;
+  pieces: number;
+  beam: number;
+  n_best: number;
+}
+
+export interface Piece {
+  id: number;
+  piece: string;
+}
+
+export interface TokenPiece extends Piece {
+  text: string;
+  kind: "normal" | "byte" | "control" | "unknown";
+}
+
+export interface Merge {
+  left: string;
+  right: string;
+  result: string;
+  /** Where the result stands among the symbols. */
+  place: number;
+  symbols: string[];
+}
+
+export interface Tokens {
+  text: string;
+  normalised: string;
+  pieces: TokenPiece[];
+  start: string[];
+  merges: Merge[];
+}
+
+export interface ScoredPiece extends Piece {
+  log_prob: number;
+}
+
+export interface Alternative {
+  text: string;
+  score: number;
+  log_prob: number;
+  tokens: ScoredPiece[];
+}
+
+export interface Translation {
+  source: string;
+  src: Piece[];
+  alternatives: Alternative[];
+}
+
+export interface LikelyPiece extends Piece {
+  probability: number;
+}
+
+export interface TraceHeader {
+  trace: string;
+  kernel: string;
+  text: string;
+  translation: string;
+  src: Piece[];
+  tgt: LikelyPiece[];
+  taps: Record<string, number[]>;
+}
+
+export interface LensLayer {
+  layer: number;
+  entropy: number;
+  top: LikelyPiece[];
+  chosen_rank: number;
+  chosen_probability: number;
+}
+
+export interface Next {
+  top: (LikelyPiece & { logit: number })[];
+  entropy: number;
+  chosen: LikelyPiece & { rank: number };
+  lens: LensLayer[];
+}
+
+export interface BeamNode {
+  node: number;
+  parent: number | null;
+  step: number;
+  id: number;
+  piece: string;
+  log_prob: number;
+  total: number;
+  score: number;
+  state: "alive" | "pruned" | "finished" | "cut" | "best";
+}
+
+export interface Beam {
+  nodes: BeamNode[];
+  left_out: number;
+  beam: number;
+  length_penalty: number;
+  alternatives: (Alternative & { node: number | null })[];
+}
+
+/** Lengths of vectors: what came in, what the sublayer adds, their sum, what goes on. */
+export interface Stage {
+  where: string;
+  before: number;
+  change: number;
+  resid: number;
+  after: number;
+  cosine: number;
+}
+
+export interface Block {
+  embedded: number;
+  stages: Stage[];
+  units: { unit: number; value: number }[];
+}
+
+export interface HeadFigures {
+  where: string;
+  head: number;
+  entropy: number;
+  diagonality: number;
+  end: number;
+  peak: number;
+}
+
+export type Intervention =
+  | { kind: "head"; where: string; head: number }
+  | { kind: "attention" | "ffn" | "layer" | "residual"; where: string }
+  | { kind: "scale" | "mask" | "positions" }
+  | { kind: "weight"; where: string; head: number; row: number; column: number; value: number };
+
+export interface Run {
+  name: string;
+  step: number;
+  live: boolean;
+  model: boolean;
+  checkpoints: number[];
+}
+
+export interface ToyState {
+  run: string;
+  running: boolean;
+  error: string | null;
+}
+
+export interface MetricsRow {
+  kind: "step" | "validation";
+  step: number;
+  loss?: number;
+  nll?: number;
+  lr?: number;
+  grad_norm?: number;
+  tokens_per_second?: number;
+  bleu?: number;
+  chrf?: number;
+  samples?: { source: string; reference: string; output: string }[];
+}
+
+export interface Probe {
+  text: string;
+  translation: string;
+  src: string[];
+  tgt: string[];
+}
+
+export interface Film {
+  run: string;
+  steps: number[];
+  probes: Probe[];
+}

@@ -1,0 +1,109 @@
+// The address bar: everything needed to show the same thing again.
+import type { DecodeOptions, Intervention } from "../api/types";
+import { KINDS, PANELS, type Kind, type Panel } from "./places";
+
+export interface Cell {
+  row: number;
+  column: number;
+}
+
+export interface Address {
+  panel: Panel;
+  model: string;
+  text: string;
+  tgt: number[] | null;
+  kind: Kind;
+  layer: number;
+  head: number;
+  step: number;
+  place: number;
+  cell: Cell | null;
+  options: DecodeOptions;
+  interventions: Intervention[];
+  lesson: number | null;
+}
+
+export const HOME: Address = {
+  panel: "translate",
+  model: "",
+  text: "",
+  tgt: null,
+  kind: "cross",
+  layer: 0,
+  head: 0,
+  step: 0,
+  place: 0,
+  cell: null,
+  options: {},
+  interventions: [],
+  lesson: null,
+};
+
+export function write(address: Address): string {
+  const fields = new URLSearchParams();
+  const put = (name: string, value: string, usual: string): void => {
+    if (value !== usual) fields.set(name, value);
+  };
+  put("model", address.model, "");
+  put("text", address.text, "");
+  if (address.tgt) fields.set("tgt", address.tgt.join("."));
+  put("kind", address.kind, HOME.kind);
+  for (const name of ["layer", "head", "step", "place"] as const) put(name, String(address[name]), "0");
+  if (address.cell) fields.set("cell", `${address.cell.row}.${address.cell.column}`);
+  for (const [name, value] of Object.entries(address.options)) fields.set(`decode.${name}`, String(value));
+  if (address.interventions.length) fields.set("change", JSON.stringify(address.interventions));
+  if (address.lesson !== null) fields.set("lesson", String(address.lesson));
+  const text = fields.toString();
+  return text ? `#${address.panel}?${text}` : `#${address.panel}`;
+}
+
+export function read(hash: string): Address {
+  const [name, text = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
+  const fields = new URLSearchParams(text);
+  const count = (field: string): number => Math.max(0, Math.trunc(Number(fields.get(field) ?? 0)) || 0);
+  const lesson = fields.get("lesson");
+  return {
+    panel: PANELS.find((panel) => panel === name) ?? HOME.panel,
+    model: fields.get("model") ?? "",
+    text: fields.get("text") ?? "",
+    tgt: readIds(fields.get("tgt")),
+    kind: KINDS.find((kind) => kind === fields.get("kind")) ?? HOME.kind,
+    layer: count("layer"),
+    head: count("head"),
+    step: count("step"),
+    place: count("place"),
+    cell: readCell(fields.get("cell")),
+    options: readOptions(fields),
+    interventions: readInterventions(fields.get("change")),
+    lesson: lesson === null ? null : count("lesson"),
+  };
+}
+
+function readIds(text: string | null): number[] | null {
+  if (text === null) return null;
+  const ids = text.split(".").filter(Boolean).map(Number);
+  return ids.every((id) => Number.isInteger(id) && id >= 0) ? ids : null;
+}
+
+function readCell(text: string | null): Cell | null {
+  const [row, column] = (text ?? "").split(".").map(Number);
+  return Number.isInteger(row) && Number.isInteger(column) ? { row, column } : null;
+}
+
+function readOptions(fields: URLSearchParams): DecodeOptions {
+  const options: Record<string, string | number> = {};
+  for (const [name, value] of fields) {
+    if (!name.startsWith("decode.")) continue;
+    options[name.slice("decode.".length)] = Number.isFinite(Number(value)) ? Number(value) : value;
+  }
+  return options;
+}
+
+function readInterventions(text: string | null): Intervention[] {
+  try {
+    const found: unknown = JSON.parse(text ?? "[]");
+    return Array.isArray(found) ? (found as Intervention[]) : [];
+  } catch {
+    return [];
+  }
+}

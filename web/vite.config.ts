@@ -1,0 +1,51 @@
+// Two builds of one page: the app that the server hands out, and explain.html, one file with everything in it.
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig, type Plugin } from "vite";
+
+const page = "../src/regard/serve/page";
+
+/** Put the script and the style sheet into the page itself, so that it opens from a disk. */
+function inOneFile(): Plugin {
+  return {
+    name: "in-one-file",
+    enforce: "post",
+    generateBundle(_options, bundle) {
+      const html = Object.values(bundle).find((file) => file.fileName.endsWith(".html"));
+      if (html?.type !== "asset") throw new Error("the build has no page");
+      let text = String(html.source);
+      for (const [name, file] of Object.entries(bundle)) {
+        if (file === html) continue;
+        delete bundle[name];
+        if (file.type === "chunk") {
+          const code = file.code.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
+          text = text.replace(/<script type="module"[^>]*src="[^"]*"[^>]*><\/script>/, "");
+          text = text.replace("</body>", () => `<script type="module">${code}</script>\n</body>`);
+        } else if (name.endsWith(".css")) {
+          const style = `<style>${String(file.source)}</style>`;
+          text = text.replace(/<link rel="stylesheet"[^>]*>/, () => style);
+        }
+      }
+      html.source = text;
+      html.fileName = "explain.html";
+    },
+  };
+}
+
+export default defineConfig(({ mode }) => {
+  const single = mode === "explain";
+  return {
+    base: "./",
+    publicDir: false,
+    plugins: single ? [svelte(), inOneFile()] : [svelte()],
+    build: {
+      outDir: page,
+      emptyOutDir: !single,
+      target: "es2022",
+      modulePreload: { polyfill: false },
+      assetsInlineLimit: single ? Number.MAX_SAFE_INTEGER : 0,
+      cssCodeSplit: false,
+      rolldownOptions: single ? { output: { codeSplitting: false } } : {},
+    },
+    server: { proxy: { "/api": "http://127.0.0.1:8766" } },
+  };
+});
