@@ -59,6 +59,8 @@ test: install chromium
 	@echo "== style";  $(BIN)/ruff check . && $(BIN)/ruff format --check -q .
 	@echo "== types";  $(BIN)/mypy
 	@echo "== layers"; $(BIN)/lint-imports
+	@echo "== page";   if command -v npm >/dev/null && [ -d web/node_modules ]; then cd web && npm run --silent check; \
+		else echo "no Node here: the page's types are NOT checked"; fi
 	@echo "== tests";  $(BIN)/pytest -n 2
 
 # Where a peer does not install, the benchmarks say so and go on without it.
