@@ -50,6 +50,7 @@ demo: install
 	@echo "What to try next:"
 	@echo "  source .venv/bin/activate"
 	@echo "  regard translate 'red green blue' --model demo/reverse/model --json --align"
+	@echo "  regard explore --model demo/reverse/model 'red green blue'    see inside it, in your browser"
 	@echo "  regard params base               every matrix of the paper's model"
 	@echo "  regard plot demo/reverse         the curves of this training"
 	@echo "  regard doctor                    what this machine can do"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.config import ModelConfig
+from regard.core.native import library
 from regard.decode.beam import beam_search
 from regard.decode.engine import Engine, build_engine
 from regard.decode.kernels import Form, load_kernels
@@ -136,10 +137,12 @@ def test_damaged_weights_are_an_error(damage: float, form: Form) -> None:
 
 
 def test_without_the_kernels_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.decode import kernels
-
-    monkeypatch.setattr(kernels, "library", lambda source: None)
-    assert build_engine(make_model(), "float32") is None
+    monkeypatch.setenv("REGARD_NATIVE", "0")
+    library.cache_clear()
+    try:
+        assert build_engine(make_model(), "float32") is None
+    finally:
+        library.cache_clear()
 
 
 def test_positions_that_act_on_the_scores_have_no_engine() -> None:
