@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.config import Sharing
 from regard.core.linear import linear
 
 
@@ -27,3 +28,13 @@ class Embedding(nn.Module):
 
     def project(self, hidden_BLD: Tensor) -> Tensor:
         return linear(hidden_BLD, self.weight, None)
+
+
+def build_embeddings(
+    sharing: Sharing, src_vocab_size: int, tgt_vocab_size: int, d_model: int
+) -> tuple[Embedding, Embedding, Embedding]:
+    """Of target, source and output: one table for all, one for target and output, or three."""
+    tgt = Embedding(tgt_vocab_size, d_model)
+    src = tgt if sharing == "all" else Embedding(src_vocab_size, d_model)
+    output = Embedding(tgt_vocab_size, d_model) if sharing == "none" else tgt
+    return tgt, src, output

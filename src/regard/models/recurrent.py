@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from regard.config import RecurrentConfig
 from regard.core.additive import AdditiveAttention, DotAttention, Memory
 from regard.core.dropout import Dropout
-from regard.core.embeddings import Embedding
+from regard.core.embeddings import Embedding, build_embeddings
 from regard.core.linear import Linear
 from regard.core.masks import padding_mask
 from regard.core.recurrent import Recurrence, RecurrentLayer, State
@@ -119,13 +119,9 @@ class RecurrentModel(TranslationModel):
         super().__init__()
         self.config = config
         self.compute_dtype: torch.dtype | None = None
-        self.tgt_embedding = Embedding(config.tgt_vocab_size, config.d_model)
-        self.src_embedding = self.tgt_embedding
-        if config.sharing != "all":
-            self.src_embedding = Embedding(config.src_vocab_size, config.d_model)
-        self.output = self.tgt_embedding
-        if config.sharing == "none":
-            self.output = Embedding(config.tgt_vocab_size, config.d_model)
+        self.tgt_embedding, self.src_embedding, self.output = build_embeddings(
+            config.sharing, config.src_vocab_size, config.tgt_vocab_size, config.d_model
+        )
         self.encoder, self.decoder = nn.ModuleList(), nn.ModuleList()
         size = config.d_model
         for number in range(config.n_encoder_layers):

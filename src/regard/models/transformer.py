@@ -16,7 +16,7 @@ from regard.config import ModelConfig
 from regard.core.attention import MultiHeadAttention
 from regard.core.cache import FixedCache, GrowingCache
 from regard.core.dropout import Dropout
-from regard.core.embeddings import Embedding
+from regard.core.embeddings import Embedding, build_embeddings
 from regard.core.feedforward import FeedForward
 from regard.core.linear import Linear
 from regard.core.masks import causal_mask, padding_mask
@@ -88,13 +88,9 @@ class Transformer(TranslationModel):
         self.config = config
         # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
         self.compute_dtype: torch.dtype | None = None
-        self.tgt_embedding = Embedding(config.tgt_vocab_size, config.d_model)
-        self.src_embedding = self.tgt_embedding
-        if config.sharing != "all":
-            self.src_embedding = Embedding(config.src_vocab_size, config.d_model)
-        self.output = self.tgt_embedding
-        if config.sharing == "none":
-            self.output = Embedding(config.tgt_vocab_size, config.d_model)
+        self.tgt_embedding, self.src_embedding, self.output = build_embeddings(
+            config.sharing, config.src_vocab_size, config.tgt_vocab_size, config.d_model
+        )
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
         self.src_positions = self.build_positions(two_sided=True)
