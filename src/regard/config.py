@@ -1,28 +1,67 @@
-"""The settings of a run: frozen dataclasses, and how to build them strictly from plain values.
+"""The settings of a run: frozen dataclasses. They import nothing heavy and know nothing of the rest of the package.
 
-An unknown key is an error that suggests the nearest right one; a wrong value is an error that names the key, the
-value and what it may be. This module imports nothing heavy and knows nothing of the rest of the package.
+Those of a model are in families.py, one a family; how all of them are built from plain values is in strict.py.
+What others need of either they take from here.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import types
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Literal
 
 from regard.errors import ConfigError
+from regard.families import (
+    ONE_VOCABULARY,
+    PRESETS,
+    Bidirectional,
+    CellKind,
+    FamilyConfig,
+    FeedForwardKind,
+    ModelConfig,
+    NormKind,
+    NormOrder,
+    Position,
+    RecurrentAttention,
+    RecurrentConfig,
+    Sharing,
+)
+from regard.strict import build, convert, listed, setting, suggestion, to_dict
 
-Position = Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "none"]
-NormOrder = Literal["post", "pre"]
-NormKind = Literal["layernorm", "rmsnorm"]
-FeedForwardKind = Literal["relu", "gelu", "swiglu"]
-Sharing = Literal["all", "output", "none"]
-CellKind = Literal["rnn", "gru", "lstm"]
-RecurrentAttention = Literal["none", "additive", "dot"]
-Bidirectional = Literal["none", "first", "all"]
+__all__ = [
+    "ONE_VOCABULARY",
+    "PRESETS",
+    "Bidirectional",
+    "CellKind",
+    "CorpusConfig",
+    "DataConfig",
+    "DecodeConfig",
+    "FamilyConfig",
+    "FeedForwardKind",
+    "FilterConfig",
+    "Metric",
+    "ModelConfig",
+    "NormKind",
+    "NormOrder",
+    "OptimizerKind",
+    "Position",
+    "Precision",
+    "RecurrentAttention",
+    "RecurrentConfig",
+    "RunConfig",
+    "ScheduleKind",
+    "SearchPrecision",
+    "Sharing",
+    "TokenizerConfig",
+    "TokenizerKind",
+    "ToyTask",
+    "TrainConfig",
+    "build",
+    "convert",
+    "listed",
+    "suggestion",
+    "to_dict",
+]
+
 TokenizerKind = Literal["bpe", "unigram"]
 Precision = Literal["auto", "float32", "bfloat16"]
 SearchPrecision = Literal["auto", "float32", "bfloat16", "int8"]
@@ -31,16 +70,6 @@ ScheduleKind = Literal["inverse_sqrt", "cosine", "constant"]
 Metric = Literal["loss", "bleu", "chrf"]
 SearchMethod = Literal["beam", "sample"]
 ToyTask = Literal["", "copy", "reverse"]
-
-ONE_VOCABULARY = (
-    "model.sharing = 'all' needs one vocabulary for both languages: set data.tokenizer.joint = true, "
-    "or model.sharing = 'output'"
-)
-
-
-def setting(default: Any, low: float | None = None, high: float | None = None, below: float | None = None) -> Any:
-    """A dataclass field with the range of values it may take."""
-    return field(default=default, metadata={"low": low, "high": high, "below": below})
 
 
 @dataclass(frozen=True)
@@ -94,70 +123,6 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    """The encoder–decoder Transformer. The defaults are the paper's, at size `small`."""
-
-    family: Literal["transformer"] = field(default="transformer", kw_only=True)
-    d_model: int = setting(256, low=1)
-    n_heads: int = setting(4, low=1)
-    d_ff: int = setting(1024, low=1)
-    n_encoder_layers: int = setting(3, low=1)
-    n_decoder_layers: int = setting(3, low=1)
-    position: Position = "sinusoidal"
-    max_positions: int = setting(1024, low=1)  # of learned positions; the others have no limit
-    norm_order: NormOrder = "post"
-    norm: NormKind = "layernorm"
-    ffn: FeedForwardKind = "relu"
-    sharing: Sharing = "all"  # all: source, target and output are one matrix; output: target and output
-    dropout: float = setting(0.1, low=0.0, below=1.0)
-    attention_dropout: float = setting(0.0, low=0.0, below=1.0)
-    activation_dropout: float = setting(0.0, low=0.0, below=1.0)
-    src_vocab_size: int = setting(0, low=0)  # 0: the tokenizer's
-    tgt_vocab_size: int = setting(0, low=0)
-
-    def __post_init__(self) -> None:
-        if self.d_model % self.n_heads:
-            raise ConfigError(
-                f"model.n_heads = {self.n_heads} does not divide model.d_model = {self.d_model}: every head gets "
-                f"d_model / n_heads dimensions, so take one of {divisors(self.d_model)}"
-            )
-        if self.position == "rotary" and (self.d_model // self.n_heads) % 2:
-            raise ConfigError(
-                f"model.position = 'rotary' turns pairs of dimensions, so d_model / n_heads must be even; "
-                f"it is {self.d_model // self.n_heads}"
-            )
-        if self.sharing == "all" and self.src_vocab_size != self.tgt_vocab_size:
-            raise ConfigError(ONE_VOCABULARY)
-
-
-@dataclass(frozen=True)
-class RecurrentConfig:
-    """The recurrent encoder–decoder, without attention or with it."""
-
-    family: Literal["recurrent"] = field(default="recurrent", kw_only=True)
-    cell: CellKind = "lstm"
-    attention: RecurrentAttention = "additive"  # none: the sentence is one vector; additive: Bahdanau's; dot: Luong's
-    d_model: int = setting(256, low=1)  # units of a layer, each direction, and size of the embeddings
-    n_encoder_layers: int = setting(1, low=1)
-    n_decoder_layers: int = setting(1, low=1)
-    bidirectional: Bidirectional = "first"  # which encoder layers read the sentence from both ends
-    residual: bool = False  # x + layer(x), from the third layer on
-    deep_output: bool = True  # the prediction sees context and last word too, not the state alone
-    sharing: Sharing = "all"  # all: source, target and output are one matrix; output: target and output
-    dropout: float = setting(0.2, low=0.0, below=1.0)
-    src_vocab_size: int = setting(0, low=0)  # 0: the tokenizer's
-    tgt_vocab_size: int = setting(0, low=0)
-
-    def __post_init__(self) -> None:
-        if self.sharing == "all" and self.src_vocab_size != self.tgt_vocab_size:
-            raise ConfigError(ONE_VOCABULARY)
-
-
-# A model of any family. The first is meant where a recipe or a model folder does not say: once it was the only one.
-FamilyConfig = ModelConfig | RecurrentConfig
-
-
-@dataclass(frozen=True)
 class TrainConfig:
     seed: int = 1
     max_steps: int = setting(100_000, low=1)
@@ -189,6 +154,7 @@ class TrainConfig:
     patience: int = setting(0, low=0)  # validations without a better value before stopping; 0: never
     valid_translate: int = setting(200, low=0)  # validation sentences translated for BLEU and chrF
     samples: int = setting(3, low=0)  # of them shown
+    probes: tuple[str, ...] = ()  # source sentences whose attention is kept through the training, for the explorer
 
     def __post_init__(self) -> None:
         if self.average > self.keep:
@@ -221,7 +187,7 @@ class DecodeConfig:
 @dataclass(frozen=True)
 class RunConfig:
     data: DataConfig = DataConfig()
-    model: FamilyConfig = ModelConfig()
+    model: FamilyConfig = field(default_factory=ModelConfig)
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
@@ -238,119 +204,3 @@ class RunConfig:
                 f"to data.filters.max_tokens = {self.data.filters.max_tokens} pieces and their end: raise the one, "
                 f"or lower the other"
             )
-
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": {"d_model": 128, "n_heads": 4, "d_ff": 256, "n_encoder_layers": 4, "n_decoder_layers": 4, "dropout": 0.3},
-    "small": {"d_model": 256, "n_heads": 4, "d_ff": 1024, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1},
-    "base": {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_encoder_layers": 6, "n_decoder_layers": 6, "dropout": 0.1},
-    "big": {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "n_encoder_layers": 6, "n_decoder_layers": 6, "dropout": 0.3},
-    # Sutskever et al. 2014: four layers, one vector between the languages.
-    "lstm": {
-        "family": "recurrent", "cell": "lstm", "attention": "none", "d_model": 1000, "n_encoder_layers": 4,
-        "n_decoder_layers": 4, "bidirectional": "none", "deep_output": False, "sharing": "none",
-    },
-    # Bahdanau et al. 2015: one layer, read from both ends, attended to.
-    "bahdanau": {
-        "family": "recurrent", "cell": "gru", "attention": "additive", "d_model": 1000, "n_encoder_layers": 1,
-        "n_decoder_layers": 1, "bidirectional": "first", "deep_output": True, "sharing": "none",
-    },
-    # Wu et al. 2016: eight layers and eight.
-    "gnmt": {
-        "family": "recurrent", "cell": "lstm", "attention": "additive", "d_model": 1024, "n_encoder_layers": 8,
-        "n_decoder_layers": 8, "bidirectional": "first", "residual": True, "deep_output": False, "sharing": "none",
-    },
-}  # fmt: skip
-
-
-def to_dict(config: Any) -> dict[str, Any]:
-    """Nested dictionaries of plain values: what is written to JSON."""
-    return dataclasses.asdict(config)
-
-
-T = TypeVar("T")
-
-
-def build(kind: type[T], tree: Any, where: str) -> T:
-    """A dataclass from a dictionary, with every key known and every value of the right kind."""
-    if not isinstance(tree, Mapping):
-        raise ConfigError(f"{where or 'the recipe'} must be a table of settings, not {tree!r}")
-    hints = get_type_hints(kind)
-    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    values: dict[str, Any] = {}
-    for key, value in tree.items():
-        name = f"{where}.{key}" if where else key
-        if key not in fields:
-            raise ConfigError(f"unknown key {name}; {suggestion(key, fields)}")
-        values[key] = convert(hints[key], value, name)
-        check_range(name, values[key], fields[key].metadata)
-    return kind(**values)
-
-
-def convert(kind: Any, value: Any, name: str) -> Any:
-    """`value` as the type that the setting has, or an error that says what it may be."""
-    origin = get_origin(kind)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return build(kind, value, name)
-    if origin is Literal:
-        if value not in get_args(kind):
-            raise ConfigError(f"{name} = {value!r} is not possible; it may be one of {listed(get_args(kind))}")
-        return value
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ConfigError(f"{name} must be a list, not {value!r}")
-        inner = get_args(kind)[0]
-        return tuple(convert(inner, item, f"{name}[{i}]") for i, item in enumerate(value))
-    if origin in (Union, types.UnionType):
-        return build_family(get_args(kind), value, name)
-    right = isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not right:
-        what = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]
-        raise ConfigError(f"{name} = {value!r} is not possible; it must be {what}")
-    return value
-
-
-def build_family(kinds: tuple[Any, ...], tree: Any, where: str) -> Any:
-    """One of several dataclasses, told apart by `family`, which has one value in each; without it, the first."""
-    if not isinstance(tree, Mapping):
-        raise ConfigError(f"{where} must be a table of settings, not {tree!r}")
-    families = {kind.family: kind for kind in kinds}
-    family = tree.get("family", kinds[0].family)
-    if family not in list(families):
-        raise ConfigError(f"{where}.family = {family!r} is not possible; it may be one of {listed(families)}")
-    own = {f.name for f in dataclasses.fields(families[family])}
-    for key in tree:
-        others = [name for name, kind in families.items() if key in {f.name for f in dataclasses.fields(kind)}]
-        if key not in own and others:
-            raise ConfigError(
-                f"{where}.{key} is a setting of the family {listed(others)}, but this model's is {family!r}: "
-                f"remove the setting, or change {where}.family"
-            )
-    return build(families[family], tree, where)
-
-
-def check_range(name: str, value: Any, limits: Mapping[str, Any]) -> None:
-    low, high, below = limits.get("low"), limits.get("high"), limits.get("below")
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return
-    if value != value or (low is not None and value < low):
-        raise ConfigError(f"{name} = {value!r} is too small; the least is {low}")
-    if high is not None and value > high:
-        raise ConfigError(f"{name} = {value!r} is too large; the most is {high}")
-    if below is not None and value >= below:
-        raise ConfigError(f"{name} = {value!r} is too large; it must be below {below}")
-
-
-def suggestion(wrong: str, right: Any) -> str:
-    near = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"it may be one of {listed(sorted(right))}"
-
-
-def listed(names: Any) -> str:
-    return ", ".join(repr(name) for name in names)
-
-
-def divisors(number: int) -> list[int]:
-    return [n for n in range(1, number + 1) if number % n == 0][:24]

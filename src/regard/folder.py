@@ -4,6 +4,7 @@
     weights.safetensors   every parameter once
     tokenizer.model       or source.model and target.model
     README.md             the model card: data, licence, scores
+    probes.safetensors    how attention took shape while it was trained (train/probes.py); may be missing
     SHA256SUMS            of all of these
 
 A checkpoint is a model folder with a subfolder `training/` beside.
@@ -25,6 +26,7 @@ from regard.errors import ConfigError, ModelFolderError
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, SUMS = "config.json", "weights.safetensors", "README.md", "SHA256SUMS"
+PROBES = "probes.safetensors"
 TOKENIZER_FILES = (("tokenizer.model",), ("source.model", "target.model"))
 
 
@@ -40,7 +42,13 @@ class ModelDescription:
     tokenizer: Mapping[str, bytes]  # file name → contents
 
 
-def write_model(folder: Path, description: ModelDescription, weights: Mapping[str, np.ndarray], card: str) -> None:
+def write_model(
+    folder: Path,
+    description: ModelDescription,
+    weights: Mapping[str, np.ndarray],
+    card: str,
+    probes: bytes | None = None,
+) -> None:
     """Fill an existing empty folder. Callers give one from `files.atomic_folder`."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
@@ -62,6 +70,9 @@ def write_model(folder: Path, description: ModelDescription, weights: Mapping[st
     except SafetensorError as error:  # a full disk reaches us as one of these
         raise OSError(f"{WEIGHTS}: {error}") from None
     names = [CONFIG, *description.tokenizer, CARD, WEIGHTS]
+    if probes is not None:
+        (folder / PROBES).write_bytes(probes)
+        names.append(PROBES)
     sums = [f"{digest(folder / name)}  {name}\n" for name in sorted(names)]
     (folder / SUMS).write_text("".join(sums), "utf-8")
 

@@ -113,10 +113,11 @@ def write_model_of(trainer: Trainer) -> Path:
         weights = average_weights([folder.checkpoint(step) for step in steps])
     scores = trainer.measure_weights(weights)
     what = f"the mean of {len(steps)} checkpoints" if len(steps) > 1 else f"that of step {steps[0]:,}"
+    history = trainer.final_history()
     trainer.listener.message(f"the model is {what}{said(scores)}")
     card = model_card(trainer.run, sum(w.size for w in weights.values()), steps[-1], scores, len(steps))
     with writing(folder.model), atomic_folder(folder.model, replace=True) as path:
-        write_model(path, trainer.description(), weights, card)
+        write_model(path, trainer.description(), weights, card, history)
     return folder.model
 
 

@@ -24,6 +24,7 @@ from regard.core.precision import choose_dtype
 from regard.data.batches import Batch, Batches, Place, validation_batches
 from regard.data.prepare import Prepared
 from regard.errors import TrainingDiverged
+from regard.files import atomic_write
 from regard.folder import ModelDescription
 from regard.models.build import build_model
 from regard.text.tokenizer import PAD
@@ -39,8 +40,9 @@ from regard.train.optimizer import (
     paper_learning_rate,
     restore_optimizer,
 )
+from regard.train.probes import ProbeHistory, encode, look, read_history
 from regard.train.reports import Listener, StepReport, ValidationReport
-from regard.train.run import RunFolder
+from regard.train.run import RunFolder, writing
 from regard.train.validation import validate
 
 Ending = Literal["finished", "stopped early", "time is up", "interrupted"]
@@ -73,6 +75,7 @@ class Trainer:
         self.valid_batches = validation_batches(prepared.tokenizer, valid, train.batch_tokens)
         self.valid_pairs = valid[: train.valid_translate]
         self.peak_lr = train.lr or paper_learning_rate(run.model.d_model, train.warmup_steps)
+        self.history = ProbeHistory.begin(train.probes, self.tokenizer, self.model.longest_target)
         self.progress = Progress(metric=train.metric)
         self.interrupted = False
 
@@ -98,11 +101,15 @@ class Trainer:
             self.progress.best, self.progress.stale = None, 0
         self.progress.metric = metric
         self.folder.forget_metrics_after(step)
+        if self.history.probes and self.folder.probes.is_file():
+            saved = read_history(self.folder.probes).until(step)
+            self.history = saved if saved.probes == self.history.probes else self.history
 
     def train(self) -> Ending:
         """Run until an end is reached; the last state is saved whatever the end."""
         before = time.perf_counter()
         with self.watch_interrupts():
+            self.probe()
             for batches, place in self.steps():
                 epoch, started = self.progress.place.epoch, time.perf_counter()
                 result = self.step(batches)
@@ -128,9 +135,26 @@ class Trainer:
         if ending == "interrupted" and not saving:
             self.progress.interruptions.append(step)
             saving = True
+        self.probe()
         if saving:
             self.save()
         return ending
+
+    def probe(self) -> None:
+        """Keep what the probes look like now, if it is time to."""
+        if not self.history.is_due(self.progress.step):
+            return
+        with self.offered_weights():
+            moment = look(self.model, self.tokenizer, self.history, self.progress.step)
+        if moment is not None:
+            self.history = self.history.with_moment(moment)
+
+    def final_history(self) -> bytes | None:
+        """The moments to be kept beside the model, of which the last is the model itself, as `measure_weights` left it."""
+        if not self.history.probes:
+            return None
+        moment = look(self.model, self.tokenizer, self.history, self.progress.step)
+        return None if moment is None else encode(self.history.with_moment(moment).thinned())
 
     def steps(self) -> Iterator[tuple[list[Batch], Place]]:
         """The batches of each step, and where the data goes on after it."""
@@ -279,6 +303,9 @@ class Trainer:
         weights = {name: p.detach().cpu() for p, name in self.names.items()}
         averages = None if self.average is None else {name: a.cpu() for name, a in self.average.averages.items()}
         optimizer = {name: t.cpu() for name, t in optimizer_tensors(self.optimizer, self.names).items()}
+        if self.history.moments:  # first, since one moment too many can be dropped, but one too few cannot be made
+            with writing(self.folder.probes):
+                atomic_write(self.folder.probes, encode(self.history))
         state = Checkpoint(self.progress, weights, averages, optimizer, torch.get_rng_state())
         card = model_card(self.run, sum(p.numel() for p in self.names), step, self.progress.scores)
         save_checkpoint(self.folder.checkpoint(step), state, self.description(), card)

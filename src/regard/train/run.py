@@ -4,6 +4,7 @@ config.json          the resolved settings, with a format version
 metrics.jsonl        a line per report: training steps, validations
 checkpoints/step-N/  whole states of the training, each a model folder with `training/` beside
 model/               the model that came out
+probes.safetensors   the attention over a few sentences through the training, where the recipe names some
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from safetensors import SafetensorError
 from regard.config import RunConfig, to_dict
 from regard.errors import ConfigError, RunError
 from regard.files import atomic_write, remove_folder, remove_leftovers
-from regard.folder import FORMAT_VERSION, load_json
+from regard.folder import FORMAT_VERSION, PROBES, load_json
 from regard.recipe import run_from_dict
 
 
@@ -54,6 +55,10 @@ class RunFolder:
     @property
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
+
+    @property
+    def probes(self) -> Path:
+        return self.path / PROBES
 
     @property
     def config(self) -> Path:

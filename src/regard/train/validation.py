@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -18,6 +19,18 @@ from regard.train.loss import vocabulary_loss
 from regard.train.reports import Sample, ValidationReport
 
 GREEDY = DecodeConfig(beam=1)
+
+
+@contextmanager
+def exactly(model: TranslationModel) -> Iterator[None]:
+    """Without dropout, and in float32: decoding goes a token at a time, where that is as fast."""
+    compute_dtype, model.compute_dtype = model.compute_dtype, None
+    model.eval()
+    try:
+        yield
+    finally:
+        model.compute_dtype = compute_dtype
+        model.train()
 
 
 @torch.inference_mode()
@@ -46,10 +59,7 @@ def validate(
 ) -> ValidationReport:
     """Loss over `batches`; BLEU and chrF of greedy translations of `pairs`, some of them shown."""
     started = time.perf_counter()
-    model.eval()
-    # Decoding goes a token at a time, where float32 is as fast, and exact.
-    compute_dtype, model.compute_dtype = model.compute_dtype, None
-    try:
+    with exactly(model):
         nll = mean_nll(model, batches, device)
         bleu = chrf = None
         samples: tuple[Sample, ...] = ()
@@ -61,7 +71,4 @@ def validate(
             bleu, chrf = (quality.score for quality in measure(outputs, wanted, tgt_lang))
             shown = list(zip(sources, references, outputs, strict=True))[:n_samples]
             samples = tuple(Sample(*texts) for texts in shown)
-    finally:
-        model.compute_dtype = compute_dtype
-        model.train()
     return ValidationReport(step, epoch, nll, bleu, chrf, time.perf_counter() - started, samples)

@@ -1,0 +1,186 @@
+"""How attention took shape: what a model did with a few sentences, moment by moment, while it was trained.
+
+A *probe* is a sentence that the recipe names (`train.probes`). From random weights on, at moments further and further
+apart, it is translated greedily, and every self- and cross-attention map over it and that translation is kept, in 8
+bits a weight. The run's folder has every moment; the model's folder has about sixteen of them, the last of which is
+the model itself. Both are one safetensors file: an array "step/probe/tap" of H × L × M for each map, and in the
+metadata, as JSON, the sentences and what they became.
+
+Shapes: L target length or source length, M source length or target length, H heads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from regard.config import DecodeConfig
+from regard.core.taps import record, tap_paths
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.search import pad_sources, search
+from regard.errors import ConfigError, RunError
+from regard.models.translation import TranslationModel
+from regard.text.tokenizer import BOS, EOS, Tokenizer
+from regard.train.validation import exactly
+
+GREEDY = DecodeConfig(beam=1, max_length_ratio=1.5, max_length_extra=6)  # an untrained model never ends by itself
+GROWTH = 1.15  # between one moment and the next
+MOST_MOMENTS = 16  # beside a model
+MOST_BYTES = 2_900_000  # beside a model
+MOST_PIECES = 64  # of a probe
+DATA = "regard"  # the metadata's only key
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A sentence, and its pieces, of which the last is the end of the sentence."""
+
+    text: str
+    src: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the model made of a probe: pieces, and the probability it gave each."""
+
+    tgt: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Moment:
+    step: int
+    written: tuple[Written, ...]  # one a probe
+    maps: tuple[Mapping[str, np.ndarray], ...]  # one a probe: weights_HLM in 0…255 by tap
+
+
+@dataclass(frozen=True)
+class ProbeHistory:
+    """The probes, and their moments in order."""
+
+    probes: tuple[Probe, ...]
+    moments: tuple[Moment, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def begin(cls, texts: Sequence[str], tokenizer: Tokenizer, longest: int | None) -> ProbeHistory:
+        """Without a moment yet. `longest` is what the model has positions for."""
+        probes, most = [], min(MOST_PIECES, longest - 1 if longest else MOST_PIECES)
+        for number, (text, ids) in enumerate(zip(texts, tokenizer.encode_src(texts), strict=True)):
+            if not 0 < len(ids) <= most:
+                raise ConfigError(
+                    f"train.probes[{number}] = {text!r} has {len(ids)} pieces; here it may have from 1 to {most}"
+                )
+            probes.append(Probe(text, (*tokenizer.src.pieces(ids), "</s>")))
+        return cls(tuple(probes))
+
+    def is_due(self, step: int) -> bool:
+        """Whether this step is a moment: every one at first, then rarer and rarer."""
+        if not self.probes:
+            return False
+        return not self.moments or step >= max(self.moments[-1].step + 1, GROWTH * self.moments[-1].step)
+
+    def with_moment(self, moment: Moment) -> ProbeHistory:
+        """One moment more; where there is one of that step already, it is replaced."""
+        return dataclasses.replace(self, moments=(*self.until(moment.step - 1).moments, moment))
+
+    def until(self, step: int) -> ProbeHistory:
+        return dataclasses.replace(self, moments=tuple(one for one in self.moments if one.step <= step))
+
+    def thinned(self) -> ProbeHistory:
+        """As many moments as are kept beside a model, the first and the last among them.
+
+        They stand evenly in √step: the weights move most at the beginning, but what a person can see of it comes later.
+        """
+        moments = list(self.moments)
+        while len(moments) > MOST_MOMENTS or (len(moments) > 2 and self.size(moments) > MOST_BYTES):
+            gaps = [
+                math.sqrt(after.step) - math.sqrt(before.step)
+                for before, after in zip(moments, moments[2:], strict=False)
+            ]
+            del moments[1 + gaps.index(min(gaps))]
+        return dataclasses.replace(self, moments=tuple(moments))
+
+    def size(self, moments: Sequence[Moment]) -> int:
+        return len(encode(dataclasses.replace(self, moments=tuple(moments))))
+
+
+def look(model: TranslationModel, tokenizer: Tokenizer, history: ProbeHistory, step: int) -> Moment | None:
+    """This moment of a model that is being trained; None where it has no attention. No random number is drawn."""
+    patterns = [path for path in tap_paths(model) if path.endswith(".weights")]
+    if not patterns:
+        return None
+    sources = tokenizer.encode_src([probe.text for probe in history.probes])
+    with exactly(model):
+        found = search(model, sources, GREEDY, model.output.weight.device)
+        pairs = [(ids, hypotheses[0]) for ids, hypotheses in zip(sources, found, strict=True)]
+        maps = [attention_maps(model, patterns, ids, best) for ids, best in pairs]
+    return Moment(step, tuple(written(tokenizer, best) for _, best in pairs), tuple(maps))
+
+
+def written(tokenizer: Tokenizer, best: Hypothesis) -> Written:
+    end = ("</s>",) if best.finished else ()
+    probabilities = (round(math.exp(log_prob), 4) for log_prob in best.token_log_probs)
+    return Written((*tokenizer.tgt.pieces(best.ids), *end), tuple(probabilities))
+
+
+@torch.inference_mode()
+def attention_maps(
+    model: TranslationModel, patterns: Sequence[str], src_ids: Sequence[int], best: Hypothesis
+) -> dict[str, np.ndarray]:
+    """weights_HLM by tap, with a row of the decoder for each piece that was written."""
+    device = model.output.weight.device
+    fed = [BOS, *best.ids] if best.finished else [BOS, *best.ids[:-1]]
+    with record(model, *patterns) as recording:
+        model(pad_sources([src_ids], device), torch.tensor([fed], device=device))
+    maps = {}
+    for path, passed in recording.values.items():
+        weights_HLM = torch.cat(passed, dim=-2)[0]  # a recurrent decoder looks once a word
+        maps[path] = (weights_HLM.float() * 255).round().to(torch.uint8).cpu().numpy()
+    return maps
+
+
+def encode(history: ProbeHistory) -> bytes:
+    """The contents of the file."""
+    arrays = {}
+    for moment in history.moments:
+        for number, maps in enumerate(moment.maps):
+            arrays.update({f"{moment.step}/{number}/{path}": weights for path, weights in maps.items()})
+    described = {
+        "probes": [dataclasses.asdict(probe) for probe in history.probes],
+        "moments": [
+            {"step": moment.step, "written": [dataclasses.asdict(one) for one in moment.written]}
+            for moment in history.moments
+        ],
+    }
+    return save(arrays, {DATA: json.dumps(described, ensure_ascii=False)})
+
+
+def read_history(path: Path) -> ProbeHistory:
+    """What `encode` wrote; refused with a sentence where it is something else."""
+    try:
+        with safe_open(path, framework="numpy") as file:  # type: ignore[no-untyped-call]
+            described = json.loads((file.metadata() or {})[DATA])
+            maps: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+            for name in file.keys():  # noqa: SIM118: it is not a dictionary
+                step, number, tap = name.split("/", 2)
+                maps.setdefault((step, number), {})[tap] = file.get_tensor(name)
+        probes = tuple(Probe(one["text"], tuple(one["src"])) for one in described["probes"])
+        return ProbeHistory(probes, tuple(moment_from(one, maps) for one in described["moments"]))
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise RunError(f"{path} cannot be read: {error!r}. It is only for looking at: it may be deleted.") from None
+
+
+def moment_from(described: Mapping[str, Any], maps: Mapping[tuple[str, str], dict[str, np.ndarray]]) -> Moment:
+    step = described["step"]
+    texts = [Written(tuple(one["tgt"]), tuple(one["probabilities"])) for one in described["written"]]
+    return Moment(step, tuple(texts), tuple(maps[str(step), str(number)] for number in range(len(texts))))
