@@ -3,10 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install page chromium demo test bench clean
+.PHONY: help install page chromium demo demo-translate demo-train test bench clean
 
 help:
-	@echo "make demo    train a toy Transformer for about a minute and translate with it"
+	@echo "make demo    translate with the models that come with Regard, or train a toy one for a minute"
 	@echo "make test    every check: style, types, layers, tests"
 	@echo "make page    build the explorer's page, if web/ has changed"
 	@echo "make bench   speed and memory beside PyTorch's own Transformer, Hugging Face Marian, Eole, CTranslate2 (an hour)"
@@ -37,7 +37,34 @@ chromium:
 		{ $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends chromium; } \
 			>/dev/null 2>&1 || echo "NO CHROMIUM, AND NONE COULD BE INSTALLED: the page is NOT tested in a browser"
 
-demo: install
+# With the models that come with Regard; without them, what a minute of training gives.
+demo: $(if $(wildcard src/regard/bundled/*/SHA256SUMS),demo-translate,demo-train)
+
+demo-translate: install
+	@mkdir -p demo
+	@printf '我爱你。\n图书馆在哪里？\n他昨天买了三本书。\nI love you.\nWhere is the library?\nShe is reading a book.\n' > demo/sentences.txt
+	@echo "With the models that come with Regard (regard models):"
+	@$(BIN)/regard models
+	@echo
+	@echo '$$ regard translate demo/sentences.txt'
+	@$(BIN)/regard translate demo/sentences.txt > demo/translations.txt
+	@paste -d '|' demo/sentences.txt demo/translations.txt | sed 's/|/  →  /'
+	@echo
+	@echo '$$ regard attention 我爱你。'
+	@$(BIN)/regard attention '我爱你。'
+	@if [ -f src/regard/serve/page/explain.html ]; then echo '$$ regard explain 我爱你。 -o explain.html'; \
+		$(BIN)/regard explain '我爱你。' -o explain.html; fi
+	@echo
+	@echo "What to try next:"
+	@echo "  source .venv/bin/activate"
+	@echo "  regard translate '今天天气很好。'           your own sentence, either way"
+	@echo "  regard explore '我爱你。'                  see inside it, in your browser"
+	@echo "  regard train recipes/reverse.toml        train a toy Transformer, from nothing, in about a minute"
+	@echo "  regard params base                       every matrix of the paper's model"
+	@echo "  regard doctor                            what this machine can do"
+	@echo "  README.md, 'Train your own'              a translator from your own sentences"
+
+demo-train: install
 	@echo "A Transformer learns to say words in reverse order, from nothing, in about a minute."
 	@rm -rf demo
 	@$(BIN)/regard train recipes/reverse.toml --run demo/reverse

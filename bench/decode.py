@@ -14,7 +14,9 @@ ends its sentences itself and is credited with the tokens that it wrote. The sco
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
+import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,12 +30,11 @@ from peers import build_marian, missing
 from report import Comparison, Report, options
 from work import TOY_VOCABULARY, VOCABULARY, config_of, make_tokenizer, multi30k, write_random_model
 
+from regard.config import DecodeConfig
 from regard.core.precision import choose_dtype
-from regard.decode.beam import beam_search
-from regard.decode.engine import build_engine
-from regard.decode.kernels import Form
-from regard.decode.model import SearchModel, limit_lengths
-from regard.decode.search import pad_sources
+from regard.decode.engine import Form, build_engine
+from regard.decode.model import SearchModel
+from regard.decode.search import pad_sources, search
 from regard.folder import read_description
 from regard.interop.ctranslate2 import export_ctranslate2
 from regard.models.transformer import Transformer
@@ -63,14 +64,16 @@ class Task:
 
 
 def ours(model: SearchModel[Any], task: Task) -> Work:
+    """A batch of 1 is one call a sentence; more sentences at once are for the search to divide."""
+    tokens = max(1, round(task.batch * statistics.mean(len(ids) + 1 for ids in task.sources)))
+    how = DecodeConfig(beam=task.beam, batch_tokens=tokens)
+    if task.length is not None:
+        how = dataclasses.replace(how, max_length_ratio=0.0, max_length_extra=task.length)
+    calls = [[one] for one in task.sources] if task.batch == 1 else [task.sources]
+
     def work() -> float:
-        written = 0
-        for sources in task.batches():
-            src_BM = pad_sources(sources, CPU)
-            lengths = [task.length] * len(sources) if task.length else limit_lengths(src_BM, 1.0, 50)
-            found = beam_search(model, src_BM, beam=task.beam, length_penalty=0.6, max_lengths=lengths)
-            written += sum(len(best.ids) + best.finished for (best,) in found)
-        return float(written)
+        found = [best for sources in calls for (best,) in search(model, sources, how, CPU)]
+        return float(sum(len(best.ids) + best.finished for best in found))
 
     return work
 

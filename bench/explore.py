@@ -2,9 +2,10 @@
 
 python bench/explore.py --model runs/multi30k-en-de/model
 
-For sentences of 20, 64 and 500 pieces: the translation, the trace that the page opens with (all attention maps), and
-what it then asks for to show one head, exactly. Each is asked for several times, the median of the times is printed,
-and every sentence is new, so that nothing is kept from before. Bytes are as sent, compressed.
+For sentences of 20, 64 and 500 pieces: the translation, the first line of it while it is written, the trace that the
+page opens with (all attention maps), and what it then asks for to show one head, exactly. Each is asked for several
+times, the median of the times is printed, and every sentence is new, so that nothing is kept from before. Bytes are as
+sent, compressed. "click to head" is all that a person waits for who asks for a sentence with the Head panel open.
 """
 
 from __future__ import annotations
@@ -42,6 +43,19 @@ def ask(port: int, path: str, body: Any = None) -> tuple[bytes, int, float]:
     return gzip.decompress(sent) if squeezed else sent, len(sent), seconds
 
 
+def first_line(port: int, body: Any) -> tuple[int, float]:
+    """(bytes, seconds) until the first word of a translation is there."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    start = time.perf_counter()
+    connection.request("POST", "/api/translate/lines", json.dumps(body), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    line = answer.readline()
+    seconds = time.perf_counter() - start
+    answer.read()
+    connection.close()
+    return len(line), seconds
+
+
 def sentence(port: int, pieces: int, number: int) -> str:
     """A text of about so many pieces; each number another."""
     words: list[str] = []
@@ -57,17 +71,24 @@ def measure(port: int, pieces: int) -> dict[str, list[tuple[int, float]]]:
     rows: dict[str, list[tuple[int, float]]] = {}
     for number in range(TIMES + 1):  # the first is for warming up
         text = sentence(port, pieces, number)
-        found, *cost = ask(port, "/api/translate", {"text": text})
+        found, *cost = ask(port, "/api/translate", {"text": text, "n_best": 4})
         rows.setdefault("translation", []).append((cost[0], cost[1]))
+        rows.setdefault("its first word", []).append(first_line(port, {"text": text, "n_best": 4}))
+        whole = cost
         ids = [token["id"] for token in json.loads(found)["alternatives"][0]["tokens"]]
         found, *cost = ask(port, "/api/trace", {"text": text, "tgt_ids": ids})
         rows.setdefault("trace", []).append((cost[0], cost[1]))
+        whole = [whole[0] + cost[0], whole[1] + cost[1]]
         header = json.loads(found[4 : 4 + int.from_bytes(found[:4], "little")])
         size, seconds = 0, 0.0
-        for tap in ("q", "k", "v", "weights", "head_out"):
-            _, sent, took = ask(port, f"/api/trace/{header['trace']}/tensor?path=decoder.0.cross.{tap}&head=0")
+        width = header["taps"]["decoder.0.cross.q"][2]
+        place = f"/api/trace/{header['trace']}/tensor?path=decoder.0.cross"
+        taps = [f"{place}.{tap}&head=0" for tap in ("q", "k", "v", "scores", "weights", "head_out")]
+        for path in (*taps, f"/api/models/0/parameter?columns=0-{width}&name=decoder.0.cross.out.weight"):
+            _, sent, took = ask(port, path)
             size, seconds = size + sent, seconds + took
         rows.setdefault("one head, exact", []).append((size, seconds))
+        rows.setdefault("click to head", []).append((whole[0] + size, whole[1] + seconds))
         _, sent, took = ask(port, f"/api/trace/{header['trace']}/next?step=0")
         rows.setdefault("next token and lens", []).append((sent, took))
     return {name: values[1:] for name, values in rows.items()}

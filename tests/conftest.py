@@ -11,20 +11,25 @@ from typing import Any
 import pytest
 import torch
 
-from regard.config import DecodeConfig, FamilyConfig, convert
+from regard import shelf
+from regard.config import DecodeConfig, FamilyConfig, ModelConfig, convert
 from regard.data.toy import WORDS
 from regard.files import atomic_folder
 from regard.folder import ModelDescription, write_model
 from regard.models.build import build_model
 from regard.models.transformer import Transformer
+from regard.one_way import OneWay
 from regard.recipe import run_from_dict
-from regard.text.tokenizer import EOS, Tokenizer, Vocabulary
+from regard.text.tokenizer import EOS, Tokenizer, Vocabulary, train_vocabulary
 from regard.train import launch
 from regard.train.reports import StepReport, ValidationReport
 from regard.train.run import RunFolder
-from regard.translator import Translator
 
 REVERSE_WORDS = WORDS[:16]
+CHINESE_AND_ENGLISH = [
+    *("我爱你。", "我有三个苹果，你要不要？", "图书馆在哪里？", "他说：“今天很热。”", "她昨天去了北京。"),
+    *("I love you.", "I have three apples, do you want one?", "Where is the library?", "He said it was hot today."),
+]
 
 
 class Silence:
@@ -93,8 +98,8 @@ def reverse_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def reverse(reverse_model: Path) -> Translator:
-    return Translator(reverse_model)
+def reverse(reverse_model: Path) -> OneWay:
+    return OneWay(reverse_model)
 
 
 @pytest.fixture(scope="session")
@@ -105,8 +110,8 @@ def recurrent_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def recurrent(recurrent_model: Path) -> Translator:
-    return Translator(recurrent_model)
+def recurrent(recurrent_model: Path) -> OneWay:
+    return OneWay(recurrent_model)
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +121,7 @@ def reverse_test() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def reverse_vocabulary(reverse: Translator) -> Vocabulary:
+def reverse_vocabulary(reverse: OneWay) -> Vocabulary:
     return reverse.tokenizer.src
 
 
@@ -150,6 +155,39 @@ def random_model(tmp_path: Path, reverse_vocabulary: Vocabulary) -> RandomModel:
         return tmp_path / name
 
     return make
+
+
+@pytest.fixture
+def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package without models, and no folder of the user's."""
+    monkeypatch.setattr(shelf, "BUNDLED", tmp_path / "no bundled models")
+    monkeypatch.delenv("REGARD_MODELS", raising=False)
+    monkeypatch.delenv("REGARD_MODEL", raising=False)
+
+
+@pytest.fixture(scope="session")
+def shelf_of_babble(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for REGARD_MODELS: Chinese → English and back, with random weights, so that they loop and babble."""
+    place = tmp_path_factory.mktemp("models")
+    vocabulary = train_vocabulary(CHINESE_AND_ENGLISH * 4, "bpe", 420)
+    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    config = ModelConfig(**sizes, src_vocab_size=vocabulary.size, tgt_vocab_size=vocabulary.size)
+    for seed, (src_lang, tgt_lang) in enumerate((("zh", "en"), ("en", "zh"))):
+        torch.manual_seed(seed)
+        weights = {name: parameter.detach().numpy() for name, parameter in build_model(config).named_parameters()}
+        files = Tokenizer(vocabulary, vocabulary).files()
+        description = ModelDescription(config, DecodeConfig(), src_lang, tgt_lang, False, files)
+        card = "---\nlicence: CC0\nbleu: 0.1\n---\n# babble\n"
+        with atomic_folder(place / f"{src_lang}-{tgt_lang}") as folder:
+            write_model(folder, description, weights, card, stored_as="bfloat16")
+    return place
+
+
+@pytest.fixture
+def babble(shelf_of_babble: Path, nothing_installed: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing is installed but the models that babble."""
+    monkeypatch.setenv("REGARD_MODELS", str(shelf_of_babble))
+    return shelf_of_babble
 
 
 @pytest.fixture

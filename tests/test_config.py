@@ -18,7 +18,10 @@ from regard.config import (
     PRESETS,
     CorpusConfig,
     DataConfig,
+    DeepSeekConfig,
+    FamilyConfig,
     FilterConfig,
+    MixtureConfig,
     ModelConfig,
     NormOrder,
     Position,
@@ -26,6 +29,7 @@ from regard.config import (
     RunConfig,
     TokenizerConfig,
     TrainConfig,
+    convert,
     to_dict,
 )
 from regard.errors import ConfigError, RegardError
@@ -67,7 +71,9 @@ def test_the_presets_base_and_big_are_the_papers_table_3() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_each_preset_is_a_model(name: str) -> None:
     model = run_from_dict({"model": {"preset": name}}).model
-    assert {key: getattr(model, key) for key in PRESETS[name]} == PRESETS[name]
+    said = flatten(PRESETS[name])
+    found = flatten(to_dict(model))
+    assert {key: found[key] for key in said} == said
 
 
 def test_small_is_the_default() -> None:
@@ -155,8 +161,7 @@ def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
         ('[model]\npreset = "bigg"', "model.preset = 'bigg' is not known; did you mean 'big'?"),
         (
             "[model]\npreset = 3",
-            "model.preset = 3 is not known; "
-            "it may be one of 'bahdanau', 'base', 'big', 'gnmt', 'lstm', 'small', 'tiny'",
+            f"model.preset = 3 is not known; it may be one of {', '.join(map(repr, sorted(PRESETS)))}",
         ),
         ("[train]\nseed = 1.5", "train.seed = 1.5 is not possible; it must be a whole number"),
         ("[train]\nseed = true", "train.seed = True is not possible; it must be a whole number"),
@@ -176,7 +181,7 @@ def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
         ("[[data.train]]\nsize = 0", "data.train[0].size = 0 is too small; the least is 1"),
         (
             '[model]\nffn = "relu2"',
-            "model.ffn = 'relu2' is not possible; it may be one of 'relu', 'gelu', 'swiglu'",
+            "model.ffn = 'relu2' is not possible; it may be one of 'relu', 'gelu', 'gelu_tanh', ",
         ),
         ("[model]\nffn = ['relu']", "model.ffn = ['relu'] is not possible; it may be one of"),
         (
@@ -342,7 +347,8 @@ def test_flatten_names_every_setting() -> None:
     flat = flatten(to_dict(RunConfig()))
     assert flat["data.tokenizer.vocab_size"] == 8000
     assert flat["data.train"] == []
-    leaves = sum(len(dataclasses.fields(part)) for part in (DataConfig, TokenizerConfig, FilterConfig, ModelConfig)) - 2
+    parts = (DataConfig, TokenizerConfig, FilterConfig, ModelConfig, MixtureConfig)
+    leaves = sum(len(dataclasses.fields(part)) for part in parts) - 3
     assert len(flat) == leaves + len(dataclasses.fields(TrainConfig)) + len(dataclasses.fields(RunConfig().decode))
 
 
@@ -377,3 +383,25 @@ def test_a_beam_has_an_end() -> None:
 def test_a_home_folder_in_a_recipe_is_not_anchored(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text('[[data.train]]\nfile = "~/pairs.tsv"\n')
     assert load_recipe(tmp_path / "r.toml").data.train[0].file == "~/pairs.tsv"
+
+
+def test_a_table_within_a_preset_is_changed_setting_by_setting() -> None:
+    run = run_from_dict({"model": {"preset": "deepseek-v3", "n_layers": 2, "moe": {"n_experts": 16}}})
+    assert isinstance(run.model, DeepSeekConfig)
+    assert (run.model.n_layers, run.model.moe.n_experts, run.model.moe.n_active) == (2, 16, 8)
+    assert run_from_dict(to_dict(run)) == run
+
+
+def test_experts_are_a_feed_forward_choice() -> None:
+    run = run_from_dict({"model": {"ffn": "moe", "moe": {"n_experts": 4, "gate": "softmax"}}})
+    assert isinstance(run.model, ModelConfig)
+    assert (run.model.ffn, run.model.moe.n_experts, run.model.moe.n_active) == ("moe", 4, 2)
+    with pytest.raises(ConfigError, match=r"unknown key model\.moe\.n_expert; did you mean 'n_experts'\?"):
+        run_from_dict({"model": {"ffn": "moe", "moe": {"n_expert": 4}}})
+    with pytest.raises(ConfigError, match=r"model\.moe\.gate = 'hard' is not possible"):
+        run_from_dict({"model": {"moe": {"gate": "hard"}}})
+
+
+def test_an_old_model_folder_has_no_experts() -> None:
+    old = {name: value for name, value in to_dict(ModelConfig()).items() if name not in ("moe", "output_bias")}
+    assert convert(FamilyConfig, old, "model") == ModelConfig()

@@ -29,9 +29,9 @@ from regard.folder import (
     write_model,
 )
 from regard.models.transformer import Transformer
+from regard.one_way import OneWay
 from regard.text.tokenizer import train_vocabulary
 from regard.train.run import RunFolder
-from regard.translator import Translator
 
 JOINT = {"tokenizer.model": b"joint"}
 PAIR = {"source.model": b"source", "target.model": b"target"}
@@ -245,7 +245,7 @@ def test_weights_that_do_not_fit_the_settings(tmp_path: Path) -> None:
         path.mkdir()
         write_model(path, describe(model=model, tokenizer={"tokenizer.model": vocabulary.proto}), given, "")
         if name == "right":
-            assert Translator(path).model.config == model
+            assert OneWay(path).model.config == model
             continue
         with pytest.raises(ModelFolderError, match=r"the weights do not fit the sizes in config\.json"):
-            Translator(path)
+            OneWay(path)

@@ -13,10 +13,20 @@ from regard.errors import ConfigError
 from regard.families import (
     ONE_VOCABULARY,
     PRESETS,
+    VOCABULARIES,
+    BalanceKind,
+    BertConfig,
+    BertHead,
     Bidirectional,
     CellKind,
+    DeepSeekConfig,
     FamilyConfig,
+    FeedForwardChoice,
     FeedForwardKind,
+    GateKind,
+    GptConfig,
+    LanguageConfig,
+    MixtureConfig,
     ModelConfig,
     NormKind,
     NormOrder,
@@ -24,21 +34,37 @@ from regard.families import (
     RecurrentAttention,
     RecurrentConfig,
     Sharing,
+    T5Config,
+    TranslationConfig,
+    ViTConfig,
+    vocabulary_sizes,
+    with_vocabulary,
 )
 from regard.strict import build, convert, listed, setting, suggestion, to_dict
 
 __all__ = [
     "ONE_VOCABULARY",
     "PRESETS",
+    "VOCABULARIES",
+    "BalanceKind",
+    "BeamRule",
+    "BertConfig",
+    "BertHead",
     "Bidirectional",
     "CellKind",
     "CorpusConfig",
     "DataConfig",
     "DecodeConfig",
+    "DeepSeekConfig",
     "FamilyConfig",
+    "FeedForwardChoice",
     "FeedForwardKind",
     "FilterConfig",
+    "GateKind",
+    "GptConfig",
+    "LanguageConfig",
     "Metric",
+    "MixtureConfig",
     "ModelConfig",
     "NormKind",
     "NormOrder",
@@ -51,15 +77,20 @@ __all__ = [
     "ScheduleKind",
     "SearchPrecision",
     "Sharing",
+    "T5Config",
     "TokenizerConfig",
     "TokenizerKind",
     "ToyTask",
     "TrainConfig",
+    "TranslationConfig",
+    "ViTConfig",
     "build",
     "convert",
     "listed",
     "suggestion",
     "to_dict",
+    "vocabulary_sizes",
+    "with_vocabulary",
 ]
 
 TokenizerKind = Literal["bpe", "unigram"]
@@ -69,6 +100,7 @@ OptimizerKind = Literal["adam", "adamw"]
 ScheduleKind = Literal["inverse_sqrt", "cosine", "constant"]
 Metric = Literal["loss", "bleu", "chrf"]
 SearchMethod = Literal["beam", "sample"]
+BeamRule = Literal["paper", "huggingface"]
 ToyTask = Literal["", "copy", "reverse"]
 
 
@@ -84,9 +116,11 @@ class CorpusConfig:
     toy: ToyTask = ""
     size: int = setting(10_000, low=1)  # pairs of a toy corpus
     seed: int = 1  # of a toy corpus
+    prefix: str = ""  # put before every source, to tell a model of several tasks which one: "translate to German: "
     weight: float = setting(1.0, low=0.0)  # 2: every pair twice an epoch; 0.5: half of the pairs each epoch
     about: str = ""  # what it is and where it is published: shown when it is not there
     published: str = ""
+    licence: str = ""  # for the card of the model
 
 
 @dataclass(frozen=True)
@@ -173,6 +207,7 @@ class TrainConfig:
 class DecodeConfig:
     method: SearchMethod = "beam"
     beam: int = setting(4, low=1, high=100)  # 1: greedy
+    beam_rule: BeamRule = "paper"  # what a length is divided by and when to stop; huggingface: as their generate()
     length_penalty: float = setting(0.6, low=0.0)
     max_length_ratio: float = setting(1.0, low=0.0)  # longest output = ratio · source + extra, in pieces
     max_length_extra: int = setting(50, low=1)
@@ -192,9 +227,11 @@ class RunConfig:
     decode: DecodeConfig = DecodeConfig()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.model, TranslationConfig):
+            return
         tokenizer = self.data.tokenizer
         joint = len(tokenizer.files) == 1 if tokenizer.files else tokenizer.joint
-        if self.model.sharing == "all" and not joint:
+        if self.model.sharing in ("all", "inputs") and not joint:
             raise ConfigError(ONE_VOCABULARY)
         if not isinstance(self.model, ModelConfig) or self.model.position != "learned":
             return

@@ -1,8 +1,8 @@
 """A model is a folder: read, checked and written here, without torch and without pickle.
 
     config.json           format version, sizes of the model, languages, how to decode
-    weights.safetensors   every parameter once
-    tokenizer.model       or source.model and target.model
+    weights.safetensors   every parameter once, in float32 or bf16 (regard.weights)
+    tokenizer.model       or source.model and target.model, or what else TOKENIZER_FILES has
     README.md             the model card: data, licence, scores
     probes.safetensors    how attention took shape while it was trained (train/probes.py); may be missing
     SHA256SUMS            of all of these
@@ -22,12 +22,23 @@ from typing import Any
 import numpy as np
 
 from regard import config as settings
+from regard import weights as weights_file
 from regard.errors import ConfigError, ModelFolderError
+from regard.weights import StoredAs, write_weights
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, SUMS = "config.json", "weights.safetensors", "README.md", "SHA256SUMS"
 PROBES = "probes.safetensors"
-TOKENIZER_FILES = (("tokenizer.model",), ("source.model", "target.model"))
+# What a tokenizer may be made of; the first of these that a folder has whole is its own.
+TOKENIZER_FILES: tuple[tuple[str, ...], ...] = (
+    ("tokenizer.model",),
+    ("source.model", "target.model"),
+    ("source.spm", "target.spm", "vocab.json", "target_vocab.json"),
+    ("source.spm", "target.spm", "vocab.json"),
+    ("vocab.json", "merges.txt"),
+    ("vocab.txt",),
+    ("characters.txt",),
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,8 @@ class ModelDescription:
     tgt_lang: str
     lowercase: bool
     tokenizer: Mapping[str, bytes]  # file name → contents
+    tasks: tuple[str, ...] = ()  # what a source may begin with, to say what is wanted: T5's prefixes, Marian's >>de<<
+    labels: tuple[str, ...] = ()  # the names of the classes of a model that classifies
 
 
 def write_model(
@@ -48,16 +61,16 @@ def write_model(
     weights: Mapping[str, np.ndarray],
     card: str,
     probes: bytes | None = None,
+    stored_as: StoredAs = "float32",
 ) -> None:
     """Fill an existing empty folder. Callers give one from `files.atomic_folder`."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
     content = {
         "format_version": FORMAT_VERSION,
         "src_lang": description.src_lang,
         "tgt_lang": description.tgt_lang,
         "lowercase": description.lowercase,
+        **({"tasks": list(description.tasks)} if description.tasks else {}),
+        **({"labels": list(description.labels)} if description.labels else {}),
         "model": settings.to_dict(description.model),
         "decode": settings.to_dict(description.decode),
     }
@@ -65,10 +78,7 @@ def write_model(
     for name, proto in description.tokenizer.items():
         (folder / name).write_bytes(proto)
     (folder / CARD).write_text(card, "utf-8")
-    try:
-        save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, folder / WEIGHTS)
-    except SafetensorError as error:  # a full disk reaches us as one of these
-        raise OSError(f"{WEIGHTS}: {error}") from None
+    write_weights(folder / WEIGHTS, weights, stored_as)
     names = [CONFIG, *description.tokenizer, CARD, WEIGHTS]
     if probes is not None:
         (folder / PROBES).write_bytes(probes)
@@ -94,24 +104,33 @@ def read_description(folder: Path) -> ModelDescription:
     try:
         model = settings.convert(settings.FamilyConfig, content["model"], "model")
         decode = settings.build(settings.DecodeConfig, content["decode"], "decode")
-        joint, pair = TOKENIZER_FILES
-        names = joint if (folder / joint[0]).exists() else pair
-        tokenizer = {name: (folder / name).read_bytes() for name in names}
-        return ModelDescription(
-            model, decode, content["src_lang"], content["tgt_lang"], content["lowercase"], tokenizer
-        )
+        tasks = settings.convert(tuple[str, ...], content.get("tasks", ()), "tasks")
+        labels = settings.convert(tuple[str, ...], content.get("labels", ()), "labels")
+        languages = content["src_lang"], content["tgt_lang"]
+        tokenizer = read_tokenizer(folder, model)
+        return ModelDescription(model, decode, *languages, content["lowercase"], tokenizer, tasks, labels)
     except KeyError as error:
         raise ModelFolderError(f"{folder / CONFIG} is not that of a model: it has no {error.args[0]}") from None
     except (ConfigError, OSError) as error:
         raise ModelFolderError(f"{folder} is not a whole model folder: {error}") from None
 
 
+def read_tokenizer(folder: Path, model: settings.FamilyConfig) -> dict[str, bytes]:
+    for names in TOKENIZER_FILES:
+        if all((folder / name).is_file() for name in names):
+            return {name: (folder / name).read_bytes() for name in names}
+    # Images need none; and the tokenizer of an imported DeepSeek is not one that Regard has.
+    if isinstance(model, settings.ViTConfig | settings.DeepSeekConfig):
+        return {}
+    known = "; ".join(" and ".join(names) for names in TOKENIZER_FILES)
+    raise ModelFolderError(f"{folder} is not a whole model folder: it has no tokenizer, which would be {known}")
+
+
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
 
     try:
-        return load_file(folder / WEIGHTS)
+        return weights_file.read_weights(folder / WEIGHTS)
     except SafetensorError as error:
         raise ModelFolderError(f"{folder / WEIGHTS} cannot be read: {error}") from None
 

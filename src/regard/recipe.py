@@ -46,8 +46,14 @@ def run_from_dict(tree: Mapping[str, Any]) -> RunConfig:
     tree = dict(tree)
     model = dict(tree["model"]) if isinstance(tree.get("model"), dict) else tree.get("model", {})
     if isinstance(model, dict) and "preset" in model:
-        tree["model"] = {**preset(model.pop("preset")), **model}
+        tree["model"] = merged(preset(model.pop("preset")), model)
     return build(RunConfig, tree, "")
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `changes` on top; of a table within, too, only what is changed."""
+    both = {name for name in changes if isinstance(base.get(name), dict) and isinstance(changes[name], dict)}
+    return {**base, **changes, **{name: merged(base[name], changes[name]) for name in both}}
 
 
 def preset(name: object) -> dict[str, Any]:

@@ -13,12 +13,15 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+import torch
 from playwright.sync_api import Browser, Page, Request, Route, expect, sync_playwright
 
-from regard import Translator
 from regard.inspect.built import HOW_TO_BUILD, PAGE
 from regard.inspect.explorer import Explorer, Question
 from regard.inspect.page import explain_page
+from regard.models.build import translation_model
+from regard.one_way import OneWay
+from regard.train.probes import ProbeHistory, encode, look
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ARGUMENTS = [
@@ -32,6 +35,8 @@ PANELS = (
     *("block", "output", "beam", "whatif", "compare", "training"),
 )
 
+TEXT = "red green blue"
+
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page is NOT tested (apt-get install chromium)"),
     pytest.mark.skipif(not (PAGE / "index.html").is_file(), reason=HOW_TO_BUILD),
@@ -43,11 +48,22 @@ def words(language: str) -> dict[str, str]:
     return found
 
 
+def remembered(folder: Path) -> bytes:
+    """A history of two moments: random weights, and the model as it is."""
+    learnt = OneWay(folder)
+    history = ProbeHistory.begin((TEXT,), learnt.tokenizer, learnt.model)
+    torch.manual_seed(1)
+    for step, model in ((0, translation_model(learnt.model.config)), (450, learnt.model)):
+        history = history.with_moment(look(model, learnt.tokenizer, history, step))
+    return encode(history)
+
+
 @pytest.fixture(scope="module")
 def address(reverse_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Two models, so that they can be compared, and the run that one of them is from."""
     second = tmp_path_factory.mktemp("second") / "model"
     shutil.copytree(reverse_model, second)
+    (second / "probes.safetensors").write_bytes(remembered(second))
     runs = reverse_model.parent.parent
     command = [sys.executable, "-m", "regard.cli.main", "explore", "--no-browser", "--port", "0", "--runs", str(runs)]
     with subprocess.Popen(
@@ -128,16 +144,30 @@ def visit(browser: Browser, address: str) -> Iterator[Visit]:
     assert visit.wrong == []
 
 
-TEXT = "red green blue"
-
-
-def test_a_sentence_is_typed_and_its_translation_read(visit: Visit, reverse: Translator) -> None:
+def test_a_sentence_is_typed_and_its_translation_read(visit: Visit, reverse: OneWay) -> None:
     visit.open("translate")
     assert visit.translate(TEXT) == reverse(TEXT)
     assert f"text={TEXT.replace(' ', '+')}" in visit.page.url
-    shown = visit.page.locator(".word .sure").first.inner_text()
+    shown = visit.page.locator(".word.sure .share").first.inner_text()
     probability = reverse.trace(TEXT).probabilities[0]
     assert float(shown.rstrip("%")) == pytest.approx(100 * probability, abs=0.6)
+
+
+def test_a_translation_is_seen_while_it_is_written(visit: Visit) -> None:
+    visit.page.add_init_script(
+        """window.seen = [];
+        new MutationObserver(() => {
+          const writing = document.querySelector("[data-writing]");
+          if (writing) window.seen.push(writing.innerText);
+        }).observe(document, { subtree: true, childList: true, characterData: true, attributes: true });"""
+    )
+    visit.open("translate")
+    visit.translate("red green blue " * 30)
+    seen = visit.page.evaluate("window.seen")
+    assert len({*seen}) >= 2
+    assert len(seen[0]) < len(seen[-1])
+    assert re.search(r"%", seen[0])  # each word with its probability
+    expect(visit.page.locator("[data-writing]")).to_have_count(0)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -152,7 +182,7 @@ def test_every_panel_opens(visit: Visit, language: str) -> None:
         assert visit.page.get_by_role("alert").all_inner_texts() == [], panel
 
 
-def test_a_cell_has_the_number_of_the_tensor(visit: Visit, reverse: Translator) -> None:
+def test_a_cell_has_the_number_of_the_tensor(visit: Visit, reverse: OneWay) -> None:
     trace = reverse.trace(TEXT)
     weights_LM = trace["decoder.0.cross.weights"][1]
     scores_LM = trace["decoder.0.cross.scores"][1]
@@ -244,6 +274,30 @@ def test_beam_can_be_forced(visit: Visit) -> None:
     expect(visit.page.locator("ol .text").first).to_contain_text(re.compile("^dog"))
 
 
+def test_the_film_of_a_training_that_the_model_remembers(visit: Visit, reverse: OneWay) -> None:
+    visit.open("training")
+    kept = visit.page.locator("select").first.locator("option", has_text=words("en")["training.remembered"])
+    visit.page.locator("select").first.select_option(kept.get_attribute("value"))
+    film = visit.page.locator("[data-film]")
+    expect(film).to_have_attribute("data-film", "450")
+    expect(film.locator(".piece")).to_have_text(["blue", "green", "red", "</s>"])
+    scrubber = visit.page.get_by_role("slider", name=words("en")["film.scrub"])
+    scrubber.press("Home")
+    expect(film).to_have_attribute("data-film", "0")
+    assert film.locator(".piece").all_inner_texts() != ["blue", "green", "red", "</s>"]
+    expect(visit.page.locator("figure canvas")).to_have_count(reverse.model.config.n_heads)
+
+
+def test_one_head_is_little_to_send(visit: Visit) -> None:
+    """Of W_O only the columns that belong to it."""
+    sent: list[str] = []
+    visit.page.on("response", lambda answer: sent.append(answer.url))
+    visit.open("head", TEXT, kind="cross", layer=0, head=1)
+    matrices = [url for url in sent if "out.weight" in url]
+    assert len(matrices) == 1
+    assert "columns=16-32" in matrices[0]
+
+
 def test_text_is_never_html(visit: Visit) -> None:
     visit.open("translate")
     visit.translate('<img src="x" onerror="alert(1)"> <b>red</b>')
@@ -267,7 +321,7 @@ def test_a_narrow_screen_does_not_scroll_sideways(visit: Visit) -> None:
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390, panel
 
 
-def test_a_file_opens_from_the_disk(visit: Visit, reverse: Translator, tmp_path: Path) -> None:
+def test_a_file_opens_from_the_disk(visit: Visit, reverse: OneWay, tmp_path: Path) -> None:
     path = tmp_path / "explain.html"
     path.write_text(explain_page(Explorer(reverse), Question(TEXT, {})), "utf-8")
     assert path.stat().st_size < 3_000_000
@@ -277,12 +331,34 @@ def test_a_file_opens_from_the_disk(visit: Visit, reverse: Translator, tmp_path:
     for panel in PANELS:
         visit.press_panel(panel)
         assert visit.page.get_by_role("alert").all_inner_texts() == [], panel
+    visit.press_panel("translate")
+    left_out = visit.page.locator("[data-left-out]")
+    left_out.locator("summary").click()
+    expect(left_out.locator(".names")).to_contain_text("logits")
+    expect(left_out.locator(".names")).not_to_contain_text("cross.q")
     visit.page.goto(f"{path.as_uri()}#head?kind=cross&head=1&cell=2.1")
     visit.page.reload()
     visit.settle("head")
     shown = visit.page.locator('[data-cell-value="weights"]')
     weights_LM = reverse.trace(TEXT)["decoder.0.cross.weights"][1]
     assert float(shown.get_attribute("data-exact") or "nan") == pytest.approx(weights_LM[2, 1], rel=1e-6)
+
+
+def test_a_file_without_room_says_what_it_lacks(
+    visit: Visit, reverse: OneWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.inspect.page.MOST_BYTES", (PAGE / "explain.html").stat().st_size + 40_000)
+    path = tmp_path / "explain.html"
+    path.write_text(explain_page(Explorer(reverse), Question(TEXT, {})), "utf-8")
+    visit.page.goto(path.as_uri())
+    visit.settle("translate")
+    left_out = visit.page.locator("[data-left-out]")
+    left_out.locator("summary").click()
+    expect(left_out.locator(".names")).to_contain_text("encoder.0.attention.q")
+    visit.page.goto(f"{path.as_uri()}#head?kind=encoder")
+    visit.page.reload()
+    visit.settle("head")
+    expect(visit.page.get_by_role("alert")).to_contain_text(words("en")["trouble.not-in-file"])
 
 
 def number(text: str) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.config import RunConfig
-from regard.folder import CARD, read_description, read_weights
+from regard.folder import CARD, PROBES, read_description, read_weights
 from regard.text.tokenizer import Tokenizer, Vocabulary
 from regard.train.run import RunFolder
 
@@ -94,3 +94,33 @@ def test_errors(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     assert said.code == 2
     assert "cannot be written" in said.err
     assert regard("average", run.path).code == 2
+
+
+def test_a_model_in_half_the_space(regard: Any, run: RunFolder, tmp_path: Path) -> None:
+    given = run.checkpoint(100)
+    said = regard("average", given, "--weights", "bfloat16", "-o", tmp_path / "small")
+    assert said.code == 0
+    sizes = [(folder / "weights.safetensors").stat().st_size for folder in (given, tmp_path / "small")]
+    assert sizes[1] < 0.6 * sizes[0]
+    assert read_description(tmp_path / "small") == read_description(given)
+    for name, weight in read_weights(tmp_path / "small").items():
+        np.testing.assert_allclose(weight, read_weights(given)[name], rtol=2**-8)
+    assert regard("translate", "a dog", "--model", tmp_path / "small").code == 0
+
+
+def test_a_card_of_one_s_own(regard: Any, run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "card.md").write_text("---\nlicence: MIT\n---\n# 卡片\n", "utf-8")
+    said = regard("average", run.path, "--last", 2, "--card", tmp_path / "card.md", "-o", tmp_path / "out")
+    assert said.code == 0
+    assert (tmp_path / "out" / CARD).read_text("utf-8") == "---\nlicence: MIT\n---\n# 卡片\n"
+    said = regard("average", run.path, "--card", tmp_path / "none.md", "-o", tmp_path / "other")
+    assert (said.code, "--card" in said.err) == (2, True)
+    assert not (tmp_path / "other").exists()
+
+
+def test_what_was_recorded_while_it_was_trained_is_kept(regard: Any, run: RunFolder, tmp_path: Path) -> None:
+    given = run.checkpoint(100)
+    (given / PROBES).write_bytes(b"probes")
+    assert regard("average", given, "-o", tmp_path / "out").code == 0
+    assert (tmp_path / "out" / PROBES).read_bytes() == b"probes"
+    read_description(tmp_path / "out")

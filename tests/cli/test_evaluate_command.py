@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sacrebleu
 
-from regard import Translator
+from regard.one_way import OneWay
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_figures_are_sacrebleu_s_on_what_was_written(
 
 
 def test_loss_is_the_mean_over_reference_tokens(
-    regard: Any, reverse_model: Path, files: tuple[Path, Path], reverse: Translator
+    regard: Any, reverse_model: Path, files: tuple[Path, Path], reverse: OneWay
 ) -> None:
     found = json.loads(evaluate(regard, reverse_model, files, "--json", "--beam", 1).out)
     scored = reverse.score(*(path.read_text().splitlines() for path in files))

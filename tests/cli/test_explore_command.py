@@ -66,8 +66,8 @@ def test_from_start_to_ctrl_c(make_model: Any, tmp_path: Path) -> None:
     assert model.is_dir()
 
 
-def test_which_model(regard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("REGARD_MODEL", raising=False)
+@pytest.mark.usefixtures("nothing_installed")
+def test_which_model(regard: Any, tmp_path: Path) -> None:
     said = regard("explore", "--runs", tmp_path, "--no-browser")
     assert said.code == 2
     assert f"which model? Name its folder with --model or REGARD_MODEL; there is none under {tmp_path}" in said.err

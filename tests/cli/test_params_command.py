@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from regard.config import PRESETS, VOCABULARIES
 from regard.text.tokenizer import Tokenizer, Vocabulary
 
 
@@ -40,6 +41,36 @@ def test_the_ancestors_have_a_ledger_too(regard: Any) -> None:
     assert lines["recurrence"].split()[1] == "188,821,504"
     assert "ffn" not in lines
     assert regard("params", "lstm").code == regard("params", "bahdanau").code == 0
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_every_preset_has_a_ledger_and_is_named_in_the_help(regard: Any, preset: str) -> None:
+    said = regard("params", preset)
+    assert said.code == 0, said.err
+    first = said.out.splitlines()[0]
+    if preset.startswith("vit"):
+        assert "vocabulary" not in first
+    else:
+        assert f"with a vocabulary of {VOCABULARIES.get(preset, 37_000):,}, " in first
+    assert preset in "".join(regard("params", "--help").out.split())  # a line may end at a hyphen
+
+
+def test_the_descendants_have_the_published_sizes(regard: Any) -> None:
+    assert "124,439,808 parameters, with a vocabulary of 50,257, its own: --vocab" in regard("params", "gpt2").out
+    assert "174,604,259,328 parameters" in regard("params", "gpt3").out
+    found = json.loads(regard("params", "bert-base", "--json").out)
+    assert found["total"] == 109_482_240
+    assert found["vocab_size"] == 30_522
+    assert "src_vocab_size" not in found
+
+
+def test_what_a_token_meets_is_said_where_there_are_experts(regard: Any) -> None:
+    said = regard("params", "deepseek-v3").out
+    assert "671,026,419,200 parameters, of which one token meets 36,625,625,600, with" in said
+    found = json.loads(regard("params", "deepseek-v3", "--json").out)
+    assert (found["total"], found["active"]) == (671_026_419_200, 36_625_625_600)
+    assert "meets" not in regard("params", "vit-base").out
+    assert "active" not in json.loads(regard("params", "vit-base", "--json").out)
 
 
 def test_json_adds_up(regard: Any) -> None:
@@ -91,7 +122,7 @@ def test_a_model_folder(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["huge"], 2, "huge is neither a preset (tiny, small, base, big, lstm, bahdanau, gnmt) nor"),
+        (["huge"], 2, f"huge is neither a preset ({', '.join(PRESETS)}) nor"),
         (["no.toml"], 2, "there is no recipe at no.toml"),
         (["."], 4, "not a model folder"),
         (["base", "--vocab", "0"], 2, "--vocab"),

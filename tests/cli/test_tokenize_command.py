@@ -80,11 +80,11 @@ def test_wrong_ids(regard: Any, spm: Path, text: str, words: str) -> None:
     assert words in said.err
 
 
-def test_errors(regard: Any, spm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("REGARD_MODEL", raising=False)
+@pytest.mark.usefixtures("nothing_installed")
+def test_errors(regard: Any, spm: Path, tmp_path: Path) -> None:
     (tmp_path / "not.model").write_bytes(b"hello")
     cases: list[tuple[list[object], int, str]] = [
-        (["x"], 2, "which tokenizer?"),
+        (["x"], 2, "no model is installed for en → any language"),
         (["x", "--model", spm, "--ids", "--decode"], 2, "--ids and --decode"),
         (["x", "--model", tmp_path / "not.model"], 2, f"{tmp_path / 'not.model'}: this is not a SentencePiece model"),
         (["x", "--model", tmp_path / "nothing"], 4, "there is no model folder"),

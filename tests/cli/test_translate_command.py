@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regard import Translator
+from regard.one_way import OneWay
 
 LINES = ["apple baby bird", "boat blue", "", "cat chair child", "cold cow"]
 REVERSED = ["bird baby apple", "blue boat", "", "child chair cat", "cow cold"]
@@ -161,7 +161,7 @@ def test_json_is_an_object_a_line(regard: Any, reverse_model: Path, text: Path) 
     assert [row["source"] for row in rows] == LINES
     assert [row["translation"] for row in rows] == REVERSED
     for row in rows:
-        assert set(row) == {"source", "translation", "score", "alternatives"}
+        assert set(row) == {"source", "translation", "from", "to", "score", "alternatives"}
         assert len(row["alternatives"]) == (3 if row["source"] else 1)
         for one in row["alternatives"]:
             assert set(one) == {"text", "score", "log_prob", "tokens", "token_log_probs"}
@@ -169,7 +169,7 @@ def test_json_is_an_object_a_line(regard: Any, reverse_model: Path, text: Path) 
         assert (row["alternatives"][0]["text"], row["alternatives"][0]["score"]) == (row["translation"], row["score"])
 
 
-def test_json_with_alignment(regard: Any, reverse_model: Path, reverse: Translator) -> None:
+def test_json_with_alignment(regard: Any, reverse_model: Path, reverse: OneWay) -> None:
     long = " ".join(["apple baby."] * 200)
     said = regard("translate", f"apple baby bird\n\n{long}", "--model", reverse_model, "--json", "--align")
     short, empty, cut = [json.loads(line)["alignment"] for line in said.out.splitlines()]
@@ -193,7 +193,7 @@ def test_n_best_is_always_n_lines(regard: Any, reverse_model: Path) -> None:
 
 
 def test_options_reach_the_search(regard: Any, reverse_model: Path) -> None:
-    translator = Translator(reverse_model)
+    translator = OneWay(reverse_model)
     given = ["--sample", "--temperature", 3, "--top-k", 20, "--top-p", 0.95, "--seed", 4, "--n-best", 3]
     said = regard("translate", "apple baby bird", "--model", reverse_model, *given)
     how = {"method": "sample", "temperature": 3.0, "top_k": 20, "top_p": 0.95, "seed": 4}
@@ -219,13 +219,15 @@ def test_languages_must_be_the_model_s(regard: Any, reverse_model: Path) -> None
     for option, lang in (("--from", "zh"), ("--to", "de")):
         said = regard("translate", "apple", "--model", reverse_model, option, lang)
         assert said.code == 2
-        assert said.err.startswith(f"regard: {option} {lang}: ")
-        assert "translates from en to reversed; choose another model with --model" in said.err
+        wanted = f"translates from en to reversed, not {option[2:]} {lang}; choose another model with --model"
+        assert wanted in said.err
 
 
+@pytest.mark.usefixtures("nothing_installed")
 def test_no_model_says_what_to_do(regard: Any) -> None:
     said = regard("translate", "apple")
     assert said.code == 2
+    assert "no model is installed" in said.err
     for way in ("--model", "REGARD_MODEL", "regard train"):
         assert way in said.err
 

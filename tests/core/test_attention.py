@@ -195,3 +195,25 @@ def test_attention_dropout_drops_weights_while_training_only() -> None:
     assert not torch.allclose(ours(x), still)
     average = ours(x.repeat(3000, 1, 1)).unflatten(0, (3000, 2)).mean(0)
     torch.testing.assert_close(average, still, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("kernel", ["reference", "fused"])
+def test_heads_of_a_size_of_their_own_and_no_biases(kernel: Any) -> None:
+    """Three heads of five from eight dimensions, as T5 may have them, written out."""
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(8, 3, kernel=kernel, head_size=5, bias=False).double()
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter)
+    assert {name: tuple(p.shape) for name, p in attention.named_parameters()} == {
+        "qkv.weight": (45, 8),
+        "out.weight": (8, 15),
+    }
+    x, memory = numbers(2, 4, 8), numbers(2, 6, 8, seed=1)
+    w_q, w_k, w_v = attention.qkv.weight.chunk(3)
+    for seen, other in ((x, None), (memory, memory)):
+        q, k, v = ((one @ w.T).view(2, -1, 3, 5).transpose(1, 2) for one, w in ((x, w_q), (seen, w_k), (seen, w_v)))
+        weights = (q @ k.mT / math.sqrt(5)).softmax(-1)
+        wanted = (weights @ v).transpose(1, 2).flatten(2) @ attention.out.weight.T
+        close(attention(x, other), wanted)
+        cache = None if other is None else FixedCache(*attention.keys_and_values(other))
+        close(attention(x, cache=cache), wanted)

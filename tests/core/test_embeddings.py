@@ -22,6 +22,13 @@ def test_embed_multiplies_by_the_root_of_d_model_and_project_does_not() -> None:
     torch.testing.assert_close(embedding.project(hidden), hidden @ embedding.weight.T, rtol=0, atol=1e-12)
 
 
+def test_another_scale() -> None:
+    embedding = Embedding(7, 9, scale=1.0)
+    with torch.no_grad():
+        embedding.weight.normal_(generator=torch.Generator().manual_seed(0))
+    assert torch.equal(embedding(torch.tensor([3])), embedding.weight[[3]])
+
+
 def test_linear_computes_in_the_inputs_precision_and_keeps_its_own() -> None:
     torch.manual_seed(0)
     layer = Linear(6, 4)

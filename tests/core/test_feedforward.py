@@ -48,6 +48,13 @@ def test_gelu_is_the_exact_one() -> None:
     close(ffn(X), hidden @ ffn.down.weight.T + ffn.down.bias)
 
 
+def test_gelu_tanh_is_gpt_2s() -> None:
+    ffn = network("gelu_tanh")
+    hidden = X @ ffn.up.weight.T + ffn.up.bias
+    hidden = 0.5 * hidden * (1 + torch.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))
+    close(ffn(X), hidden @ ffn.down.weight.T + ffn.down.bias)
+
+
 def test_swiglu() -> None:
     ffn = network("swiglu")
     gate, up = X @ ffn.up.weight[:10].T + ffn.up.bias[:10], X @ ffn.up.weight[10:].T + ffn.up.bias[10:]
@@ -71,3 +78,23 @@ def test_dropout_is_on_the_hidden_layer() -> None:
         ffn.down.weight.zero_()
     close(ffn(X), ffn.down.bias.expand(3, 5, 6))
     assert not torch.equal(network("relu", dropout=0.5)(X), still)
+
+
+def test_swish_is_silu_without_a_gate() -> None:
+    ffn = network("swish")
+    hidden = X @ ffn.up.weight.T + ffn.up.bias
+    close(ffn(X), (hidden * torch.sigmoid(hidden)) @ ffn.down.weight.T + ffn.down.bias)
+
+
+def test_geglu_gates_by_gelu_in_its_tanh_form() -> None:
+    ffn = network("geglu")
+    gate, up = (X @ ffn.up.weight.T + ffn.up.bias).chunk(2, dim=-1)
+    gate = 0.5 * gate * (1 + torch.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)))
+    close(ffn(X), (gate * up) @ ffn.down.weight.T + ffn.down.bias)
+
+
+def test_without_biases() -> None:
+    ffn = FeedForward(6, 10, "relu", 0.0, bias=False).double()
+    torch.nn.init.normal_(ffn.up.weight)
+    torch.nn.init.normal_(ffn.down.weight)
+    close(ffn(X), (X @ ffn.up.weight.T).relu() @ ffn.down.weight.T)

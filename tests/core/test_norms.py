@@ -44,6 +44,14 @@ def test_rms_norm_is_its_formula() -> None:
     close(norm(X), theirs(X))
 
 
+def test_another_epsilon() -> None:
+    small = X * 1e-3
+    variance = small.var(-1, keepdim=True, correction=0)
+    layer, rms = build_norm("layernorm", 8, 1e-3).double(), build_norm("rmsnorm", 8, 1e-3).double()
+    close(layer(small), (small - small.mean(-1, keepdim=True)) / (variance + 1e-3).sqrt())
+    close(rms(small), small / (small.square().mean(-1, keepdim=True) + 1e-3).sqrt())
+
+
 def test_what_each_norm_ignores() -> None:
     layer, rms = LayerNorm(8).double(), RMSNorm(8).double()
     torch.testing.assert_close(layer(X * 5 + 7), layer(X), rtol=0, atol=1e-4)

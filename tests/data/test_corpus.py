@@ -1,5 +1,6 @@
 """Corpora of every kind, and what a person is told about a bad one."""
 
+import dataclasses
 import gzip
 import json
 from pathlib import Path
@@ -54,6 +55,13 @@ def test_blank_lines_are_pairs_with_empty_sides(tmp_path: Path) -> None:
     assert list(read_pairs(aligned(tmp_path, b"a\n\nb", b"x\n\ny"))) == [("a", "x", 1), ("", "", 2), ("b", "y", 3)]
     assert list(read_pairs(one_file(tmp_path, "a.tsv", b"a\tx\n\n"))) == [("a", "x", 1), ("", "", 2)]
     assert list(read_pairs(one_file(tmp_path, "a.jsonl", b'\n{"src":"a","tgt":"x"}'))) == [("", "", 1), ("a", "x", 2)]
+
+
+def test_a_prefix_stands_before_every_source_that_says_something(tmp_path: Path) -> None:
+    corpus = dataclasses.replace(aligned(tmp_path, b"a\n\nb", b"x\n\ny"), prefix="to x: ")
+    assert list(read_pairs(corpus)) == [("to x: a", "x", 1), ("", "", 2), ("to x: b", "y", 3)]
+    toys = list(read_pairs(CorpusConfig(toy="copy", size=3, prefix="copy: ")))
+    assert [pair.src for pair in toys] == [f"copy: {pair.tgt}" for pair in toys]
 
 
 def test_other_jsonl_fields(tmp_path: Path) -> None:

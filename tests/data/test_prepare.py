@@ -217,3 +217,13 @@ def test_default_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("REGARD_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_cache() == tmp_path / ".cache" / "regard"
+
+
+def test_a_prefix_is_encoded_but_not_judged(tmp_path: Path) -> None:
+    corpus = tsv(tmp_path / "a.tsv", "the same\tthe same", "one thing\tanother thing")
+    told = dataclasses.replace(corpus, prefix="say again: ")
+    data = dataclasses.replace(DATA, train=(corpus, told), valid=())
+    prepared = prepare(data, tmp_path / "cache", quiet)
+    assert [report.kept for report in prepared.report] == [1, 1]  # what is the same on both sides is left out
+    texts = [prepared.tokenizer.decode_src(store.src[0].tolist()) for store in prepared.train]
+    assert texts == ["one thing", "say again: one thing"]

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard import Translator
 from regard.errors import ConfigError
 from regard.inspect.explorer import Explorer, Limits, Question
 from regard.inspect.intervention_json import parse_interventions
 from regard.inspect.interventions import intervened
 from regard.inspect.wire import unpack
+from regard.one_way import OneWay
 from regard.text.tokenizer import EOS
 
 TEXT = "apple baby bird"
 
 
 @pytest.fixture(scope="module")
-def explorer(reverse: Translator) -> Explorer:
+def explorer(reverse: OneWay) -> Explorer:
     return Explorer(reverse)
 
 
@@ -41,7 +41,7 @@ def test_a_passage_is_known_by_what_it_is(explorer: Explorer) -> None:
     assert given.digest("0") == plain.digest("0")
 
 
-def test_the_limits(reverse: Translator) -> None:
+def test_the_limits(reverse: OneWay) -> None:
     small = Explorer(reverse, Limits(characters=25, pieces=4, beam=4, n_best=2))
     assert small.translate(Question(TEXT, {}))["alternatives"][0]["text"] == "bird baby apple"
     with pytest.raises(ConfigError, match="26 characters; the explorer looks at up to 25"):
@@ -56,7 +56,7 @@ def test_the_limits(reverse: Translator) -> None:
 
 def test_no_option_makes_a_search_endless(newline_model: Path) -> None:
     """A model that never ends, and options that would let it go on for ever."""
-    explorer = Explorer(Translator(newline_model), Limits(pieces=8))
+    explorer = Explorer(OneWay(newline_model), Limits(pieces=8))
     options = {"max_length_ratio": 1e9, "max_length_extra": 10**6, "beam": 1}
     [found] = explorer.translate(Question("apple baby", options))["alternatives"]
     assert not found["finished"]
@@ -77,7 +77,7 @@ def test_more_translations_than_the_beam_widen_it(explorer: Explorer) -> None:
     assert len(found["alternatives"]) == 5
 
 
-def test_a_recurrent_model_with_attention(recurrent: Translator) -> None:
+def test_a_recurrent_model_with_attention(recurrent: OneWay) -> None:
     explorer = Explorer(recurrent)
     passage = explorer.passage(Question(TEXT, {}), None)
     trace = explorer.trace(passage)
@@ -94,7 +94,7 @@ def test_a_recurrent_model_with_attention(recurrent: Translator) -> None:
 
 
 def test_a_model_of_bf16_can_be_looked_at(reverse_model: Path) -> None:
-    explorer = Explorer(Translator(reverse_model, "bfloat16"))
+    explorer = Explorer(OneWay(reverse_model, "bfloat16"))
     passage = explorer.passage(Question(TEXT, {}), None)
     trace = explorer.trace(passage)
     assert explorer.next(passage, trace, 0, 3)["lens"][0]["chosen_rank"] == 1
@@ -103,7 +103,7 @@ def test_a_model_of_bf16_can_be_looked_at(reverse_model: Path) -> None:
 
 
 def test_a_large_parameter_is_sent_in_rows(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.inspect.explorer.MOST_NUMBERS", 1000)
+    monkeypatch.setattr("regard.inspect.parameter.MOST_NUMBERS", 1000)
     with pytest.raises(ConfigError, match="too many to send; name some rows of it"):
         explorer.parameter("output.weight")
     _, arrays = unpack(explorer.parameter("output.weight", "5"))
@@ -112,11 +112,11 @@ def test_a_large_parameter_is_sent_in_rows(explorer: Explorer, monkeypatch: pyte
 
 def test_the_name_is_that_of_the_run_or_the_folder(explorer: Explorer, random_model: Any) -> None:
     assert explorer.name == explorer.translator.folder.parent.name
-    assert Explorer(Translator(random_model("first"))).name == "first"
+    assert Explorer(OneWay(random_model("first"))).name == "first"
 
 
 @pytest.mark.parametrize("kind", ["scale", "positions"])
-def test_the_fast_engine_knows_no_interventions_and_is_not_asked(reverse: Translator, kind: str) -> None:
+def test_the_fast_engine_knows_no_interventions_and_is_not_asked(reverse: OneWay, kind: str) -> None:
     plain = reverse.translate([TEXT])[0].alternatives[0]
     with intervened(reverse.model, parse_interventions([{"kind": kind}])):
         assert reverse.searcher is reverse.model

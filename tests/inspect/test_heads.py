@@ -23,6 +23,15 @@ def test_heads_whose_figures_are_known() -> None:
     assert found[4] == HeadFigures(0, 0, 0, 0)
 
 
+def test_which_heads_align_words() -> None:
+    mean_LM = np.array([[0.1, 0.8, 0.1], [0.7, 0.2, 0.1], [0.2, 0.2, 0.6]])  # the last row is the end of the sentence
+    agrees, half = np.eye(3)[[1, 0, 0]], np.eye(3)[[1, 1, 2]]
+    found = head_figures(np.stack([agrees, half, np.zeros((3, 3))]), mean_LM)
+    assert [one.alignment for one in found] == [1.0, 0.5, 0.0]
+    assert [one.alignment for one in head_figures(np.ones((2, 1, 3)), np.ones((1, 3)))] == [0.0, 0.0]  # no words
+    assert head_figures(np.eye(3)[None])[0].alignment is None
+
+
 def test_maps_that_are_not_square_and_maps_of_one() -> None:
     [long] = head_figures(np.repeat(np.eye(3), 2, axis=0)[None])
     assert 0.8 < long.diagonality < 1

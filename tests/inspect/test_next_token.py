@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard import Translator
 from regard.inspect.blocks import cosine, most_active, stages
 from regard.inspect.next_token import logit_lens, next_token, opinion
+from regard.one_way import OneWay
 from regard.text.tokenizer import EOS
 
 SOURCE, TARGET = "apple baby bird", "bird baby apple"
@@ -28,7 +28,7 @@ def test_a_token_that_is_impossible() -> None:
     assert (said.entropy, said.chosen.probability, said.rank) == (0, 0, 2)
 
 
-def test_the_last_layer_says_what_the_model_says(reverse: Translator) -> None:
+def test_the_last_layer_says_what_the_model_says(reverse: OneWay) -> None:
     trace = reverse.trace(SOURCE, TARGET)
     wanted = [*reverse.tokenizer.encode_tgt([TARGET])[0], EOS]
     for step, chosen in enumerate(wanted):
@@ -42,7 +42,7 @@ def test_the_last_layer_says_what_the_model_says(reverse: Translator) -> None:
 
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_the_lens_of_deeper_models(random_model, order: str) -> None:  # type: ignore[no-untyped-def]
-    translator = Translator(random_model(norm_order=order, n_decoder_layers=3))
+    translator = OneWay(random_model(norm_order=order, n_decoder_layers=3))
     trace = translator.trace(SOURCE, TARGET)
     lens = logit_lens(translator.model, trace, 1, 5, 3)
     said = next_token(trace, 1, 5, 3)
@@ -53,7 +53,7 @@ def test_the_lens_of_deeper_models(random_model, order: str) -> None:  # type: i
 
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_the_stages_follow_one_another(random_model, order: str) -> None:  # type: ignore[no-untyped-def]
-    translator = Translator(random_model(norm_order=order))
+    translator = OneWay(random_model(norm_order=order))
     trace = translator.trace(SOURCE, TARGET)
     found = stages(trace, "decoder", 2, pre=order == "pre")
     assert [stage.where for stage in found] == [
@@ -72,7 +72,7 @@ def test_the_stages_follow_one_another(random_model, order: str) -> None:  # typ
     ]
 
 
-def test_the_most_active_units(reverse: Translator) -> None:
+def test_the_most_active_units(reverse: OneWay) -> None:
     trace = reverse.trace(SOURCE, TARGET)
     hidden = trace["encoder.0.ffn.ffn_hidden"][1]
     units = most_active(trace, "encoder", 0, 1, 12)

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard import Translator
 from regard.errors import RegardError
 from regard.inspect import page as page_module
 from regard.inspect.explorer import Explorer, Question
 from regard.inspect.page import explain_page
 from regard.inspect.wire import unpack
+from regard.one_way import OneWay
 
 TEXT = "apple baby <!-- bird </script>"
 TEMPLATE = "<!doctype html><html><head><title>é</title></head><body><main></main></body></html>"
@@ -44,7 +44,7 @@ def body(data: dict[str, Any], key: str) -> bytes:
     return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
 
 
-def test_every_answer_is_in_the_file(reverse: Translator, built: Path) -> None:
+def test_every_answer_is_in_the_file(reverse: OneWay, built: Path) -> None:
     explorer, question = Explorer(reverse), Question(TEXT, {})
     page = explain_page(explorer, question, folder=built)
     assert len(page.encode()) < 3_000_000
@@ -71,32 +71,46 @@ def test_every_answer_is_in_the_file(reverse: Translator, built: Path) -> None:
     block = json.loads(body(data, f"{place}/block?layer=0&position={last}&side=encoder"))
     assert block["units"] == explorer.block(trace, "encoder", 0, last)["units"]
     for path, value in trace.values.items():
-        if path != "logits":
+        if path not in data["left_out"]:
             _, arrays = unpack(body(data, f"{place}/tensor?path={path}"))
             np.testing.assert_array_equal(arrays[path], value)
-    assert f"{place}/tensor?path=logits" not in data["responses"]
+    heads = {
+        path for path in trace.values if path.rpartition(".")[2] in ("q", "k", "v", "scores", "weights", "head_out")
+    }
+    pictured = {"src_embedded", "tgt_embedded", "memory", "encoder.0.around_ffn.normed", "decoder.0.around_ffn.normed"}
+    assert len(heads) == 18
+    assert not (heads | pictured) & {*data["left_out"]}
+    assert {"logits", "decoder.0.ffn.ffn_out"} < {*data["left_out"]}
     rows = ",".join(str(token["id"]) for token in header["src"])
     _, arrays = unpack(body(data, f"GET /api/models/0/parameter?name=src_embedding.weight&rows={rows}"))
     assert arrays["src_embedding.weight"].shape == (len(header["src"]), 64)
-    _, arrays = unpack(body(data, "GET /api/models/0/parameter?name=decoder.0.cross.out.weight"))
-    assert arrays["decoder.0.cross.out.weight"].shape == (64, 64)
+    _, arrays = unpack(body(data, "GET /api/models/0/parameter?columns=16-32&name=decoder.0.cross.out.weight"))
+    expected = reverse.model.get_parameter("decoder.0.cross.out.weight")[:, 16:32]
+    np.testing.assert_array_equal(arrays["decoder.0.cross.out.weight"], expected.detach().numpy())
+    assert set(data["left_out"]) <= set(trace.values)
 
 
 def test_a_file_that_may_not_be_large_has_what_matters_most(
-    reverse: Translator, built: Path, monkeypatch: pytest.MonkeyPatch
+    reverse: OneWay, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = data_of(explain_page(Explorer(reverse), Question(TEXT, {}), folder=built))["responses"]
-    most = sum(len(written) for key, written in whole.items() if "tensor" not in key) + 100_000
+    most = sum(len(written) for key, written in whole.items() if not re.search("tensor|out.weight", key))
+    most += 100_000
     monkeypatch.setattr(page_module, "MOST_BYTES", most)
     page = explain_page(Explorer(reverse), Question(TEXT, {}), folder=built)
     assert len(page.encode()) <= most + 20_000  # the keys of what is needed are not counted
-    kept = data_of(page)["responses"]
+    data = data_of(page)
+    kept, left_out = data["responses"], data["left_out"]
     assert any(key.endswith("cross.q") for key in kept)
-    assert any(key.endswith("normed") for key in whole)
-    assert len(kept) < len(whole)
+    assert "encoder.0.ffn.ffn_hidden" in left_out
+    assert any("out.weight [" in name for name in left_out)
+    missing = {key for key in whole if key not in kept}
+    paths = {key.partition("path=")[2] for key in missing if "tensor" in key}
+    assert paths
+    assert paths <= {*left_out}  # what is not there is named
 
 
-def test_a_given_translation_and_a_draw(reverse: Translator, built: Path) -> None:
+def test_a_given_translation_and_a_draw(reverse: OneWay, built: Path) -> None:
     [ids] = reverse.tokenizer.encode_tgt(["cat"])
     data = data_of(explain_page(Explorer(reverse), Question(TEXT, {"method": "sample"}), ids, built))
     header, _ = unpack(body(data, "POST /api/trace"))
@@ -104,12 +118,12 @@ def test_a_given_translation_and_a_draw(reverse: Translator, built: Path) -> Non
     assert "POST /api/beam" not in data["responses"]
 
 
-def test_a_page_that_is_not_built(reverse: Translator, tmp_path: Path) -> None:
+def test_a_page_that_is_not_built(reverse: OneWay, tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"web/build\.py"):
         explain_page(Explorer(reverse), Question(TEXT, {}), folder=tmp_path)
 
 
-def test_a_notebook_shows_the_page(reverse: Translator, built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_shows_the_page(reverse: OneWay, built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = reverse.trace("apple baby")
     monkeypatch.setattr(page_module, "PAGE", built)
     shown = trace._repr_html_()
@@ -121,7 +135,7 @@ def test_a_notebook_shows_the_page(reverse: Translator, built: Path, monkeypatch
     assert "web/build.py" in str(trace._repr_html_())
 
 
-def test_a_recurrent_model(recurrent: Translator, built: Path) -> None:
+def test_a_recurrent_model(recurrent: OneWay, built: Path) -> None:
     data = data_of(explain_page(Explorer(recurrent), Question("apple baby", {}), folder=built))
     header, _ = unpack(body(data, "POST /api/trace"))
     assert f"GET /api/trace/{header['trace']}/tensor?path=decoder.0.cross.weights" in data["responses"]

@@ -46,6 +46,9 @@ def write_random_model(path: Path, tokenizer: Tokenizer, config: ModelConfig) ->
         ("sinusoidal", "post", "layernorm", "relu", "all"),
         ("learned", "pre", "layernorm", "gelu", "output"),
         ("none", "pre", "rmsnorm", "swiglu", "none"),
+        ("sinusoidal", "post", "layernorm", "swish", "all"),
+        ("sinusoidal", "pre", "layernorm", "geglu", "output"),
+        ("learned", "post", "layernorm", "gelu_tanh", "all"),
     ],
 )
 def test_greedy_translations_are_the_same(
@@ -58,7 +61,10 @@ def test_greedy_translations_are_the_same(
     sharing: Sharing,
 ) -> None:
     size = tokenizer.tgt.size
-    config = ModelConfig(32, 4, 64, 2, 2, position, 1024, order, norm, ffn, sharing, 0.1, 0.0, 0.0, size, size)
+    config = ModelConfig(
+        *(32, 4, 64, 2, 2, position, 1024, order, norm, ffn, sharing, 0.1, 0.0, 0.0, size, size),
+        output_bias=ffn == "swish",  # as Marian has it
+    )
     write_random_model(tmp_path / "model", tokenizer, config)
     export_ctranslate2(tmp_path / "model", tmp_path / "ct2")
     theirs = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)

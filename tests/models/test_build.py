@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.config import DecodeConfig, FamilyConfig, ModelConfig, RecurrentConfig
+from regard.config import DecodeConfig, DeepSeekConfig, FamilyConfig, GptConfig, ModelConfig, RecurrentConfig
 from regard.decode.search import search
 from regard.models.build import build_model
+from regard.models.language import LanguageModel
 from regard.models.recurrent import RecurrentModel
 from regard.models.transformer import Transformer
 from regard.models.translation import TranslationModel
@@ -55,6 +56,32 @@ def test_it_can_be_searched_and_batches_change_nothing(config: FamilyConfig, how
             assert [one.ids for one in alone] == [one.ids for one in together[number]]
         for one in together[number]:
             assert one.log_prob == pytest.approx(sum(one.token_log_probs))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GptConfig(d_model=8, n_heads=2, d_ff=8, n_layers=2, vocab_size=11),
+        DeepSeekConfig(d_model=8, n_heads=2, d_ff=8, n_layers=2, vocab_size=11),
+    ],
+    ids=lambda config: config.family,
+)
+def test_what_is_asked_of_a_language_model(config: FamilyConfig) -> None:
+    torch.manual_seed(1)
+    model = build_model(config).double().eval().requires_grad_(False)
+    assert isinstance(model, LanguageModel)
+    ids = torch.tensor([[4, 5, 3, 9], [6, 3, 7, 10]])
+    hidden = model.hidden(ids)
+    torch.testing.assert_close(model.project(hidden), hidden @ model.output.weight.T)
+    torch.testing.assert_close(model(ids), model.project(hidden))
+    state = model.begin(2, 4)
+    torch.testing.assert_close(model.read(ids[:, :2], state), hidden[:, :2])
+    state.reorder(torch.tensor([1, 0]))
+    torch.testing.assert_close(model.step(ids[[1, 0], 2], state), model(ids)[[1, 0], 2])
+    assert model.compute_dtype is None
+    model.float().compute_dtype = torch.bfloat16
+    assert model.hidden(ids).dtype == torch.bfloat16
+    assert model.longest_text is None or model.longest_text >= 4
 
 
 def test_a_model_that_lacks_something_cannot_be_made() -> None:

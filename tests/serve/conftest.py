@@ -17,12 +17,12 @@ import pytest
 import torch
 import uvicorn
 
-from regard import Translator
 from regard.config import DecodeConfig, ModelConfig
 from regard.files import atomic_folder
 from regard.folder import ModelDescription, write_model
 from regard.inspect.wire import unpack
 from regard.models.transformer import Transformer
+from regard.one_way import OneWay
 from regard.serve.api import Api
 from regard.serve.app import build_app
 from regard.serve.runs import Runs
@@ -147,5 +147,5 @@ def client(reverse_model: Path, deep_model: Path, page: Path) -> Iterator[Client
 
 
 @pytest.fixture(scope="session")
-def deep(deep_model: Path) -> Translator:
-    return Translator(deep_model)
+def deep(deep_model: Path) -> OneWay:
+    return OneWay(deep_model)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from regard import Translator, __version__
+from regard import __version__
 from regard.inspect.heads import head_figures
+from regard.one_way import OneWay
 from regard.serve.traces import Traces
 from regard.text.tokenizer import EOS
+from regard.train.probes import ProbeHistory, encode, look
 
 TEXT = "apple baby bird blue"
 OFF = {"kind": "attention", "where": "decoder.0.cross"}
@@ -26,7 +29,7 @@ def trace_of(client: Any, **body: Any) -> tuple[dict[str, Any], dict[str, np.nda
     return reply.arrays()
 
 
-def test_models(client: Any, reverse: Translator) -> None:
+def test_models(client: Any, reverse: OneWay) -> None:
     reply = client.get("/api/models")
     assert reply.status == 200
     first, second = reply.json["models"]
@@ -42,16 +45,19 @@ def test_models(client: Any, reverse: Translator) -> None:
     assert reply.json["version"] == __version__
 
 
-def test_a_parameter(client: Any, reverse: Translator) -> None:
+def test_a_parameter(client: Any, reverse: OneWay) -> None:
     name = "decoder.0.cross.qkv.weight"
     _, arrays = client.get(f"/api/models/0/parameter?name={name}").arrays()
     np.testing.assert_array_equal(arrays[name], reverse.model.get_parameter(name).numpy())
     _, arrays = client.get("/api/models/0/parameter?name=src_embedding.weight&rows=17,4,17").arrays()
     expected = reverse.model.get_parameter("src_embedding.weight").numpy()[[17, 4, 17]]
     np.testing.assert_array_equal(arrays["src_embedding.weight"], expected)
+    name = "decoder.0.cross.out.weight"
+    _, arrays = client.get(f"/api/models/0/parameter?columns=16-32&name={name}").arrays()
+    np.testing.assert_array_equal(arrays[name], reverse.model.get_parameter(name).numpy()[:, 16:32])
 
 
-def test_tokens(client: Any, reverse: Translator) -> None:
+def test_tokens(client: Any, reverse: OneWay) -> None:
     found = client.post("/api/tokens", {"model": "0", "text": "apple 龘", "side": "src"}).json
     assert [[piece["id"] for piece in found["pieces"]]] == reverse.tokenizer.encode_src(["apple 龘"])
     assert [piece["kind"] for piece in found["pieces"]][-3:] == ["byte"] * 3
@@ -59,7 +65,7 @@ def test_tokens(client: Any, reverse: Translator) -> None:
     assert found["merges"][-1]["symbols"]
 
 
-def test_translate(client: Any, reverse: Translator) -> None:
+def test_translate(client: Any, reverse: OneWay) -> None:
     found = client.post("/api/translate", {"model": "0", "text": TEXT, "n_best": 3}).json
     expected = reverse.translate([TEXT], n_best=3)[0].alternatives
     assert [one["text"] for one in found["alternatives"]] == [one.text for one in expected]
@@ -73,7 +79,7 @@ def test_translate(client: Any, reverse: Translator) -> None:
         assert one["finished"]
 
 
-def test_translate_with_options(client: Any, reverse: Translator) -> None:
+def test_translate_with_options(client: Any, reverse: OneWay) -> None:
     options = {"method": "sample", "temperature": 3.0, "top_k": 5, "seed": 7}
     found = client.post("/api/translate", {"text": TEXT, "options": options, "n_best": 2}).json
     expected = reverse.translate([TEXT], n_best=2, **options)[0]
@@ -82,7 +88,7 @@ def test_translate_with_options(client: Any, reverse: Translator) -> None:
     assert greedy["alternatives"][0]["text"] == reverse(TEXT, beam=1)
 
 
-def test_translate_from_a_forced_beginning(client: Any, reverse: Translator) -> None:
+def test_translate_from_a_forced_beginning(client: Any, reverse: OneWay) -> None:
     [ids] = reverse.tokenizer.encode_tgt(["cat"])
     found = client.post("/api/translate", {"text": TEXT, "prefix_ids": ids}).json
     assert [token["id"] for token in found["alternatives"][0]["tokens"]][: len(ids)] == ids
@@ -98,14 +104,14 @@ def test_an_empty_text_has_an_empty_translation(client: Any) -> None:
     assert [token["piece"] for token in header["tgt"]] == ["</s>"]
 
 
-def test_an_intervention_changes_the_translation_and_only_once(client: Any, reverse: Translator) -> None:
+def test_an_intervention_changes_the_translation_and_only_once(client: Any, reverse: OneWay) -> None:
     changed = client.post("/api/translate", {"text": TEXT, "interventions": [OFF]}).json
     assert changed["alternatives"][0]["text"] != reverse(TEXT)
     again = client.post("/api/translate", {"text": TEXT}).json
     assert again["alternatives"][0]["text"] == reverse(TEXT)
 
 
-def test_trace(client: Any, reverse: Translator) -> None:
+def test_trace(client: Any, reverse: OneWay) -> None:
     header, maps = trace_of(client)
     trace = reverse.trace(TEXT)
     assert header["kernel"] == "reference"
@@ -133,7 +139,7 @@ def test_search_and_trace_agree(client: Any, model: str) -> None:
     assert [token["id"] for token in header["tgt"]][: len(expected)] == [token["id"] for token in found["tokens"]]
 
 
-def test_a_trace_of_a_given_translation(client: Any, reverse: Translator) -> None:
+def test_a_trace_of_a_given_translation(client: Any, reverse: OneWay) -> None:
     [ids] = reverse.tokenizer.encode_tgt(["cat bird"])
     header, _ = trace_of(client, tgt_ids=ids)
     same, _ = trace_of(client, tgt_ids=[*ids, EOS])
@@ -146,7 +152,7 @@ def test_a_trace_of_a_given_translation(client: Any, reverse: Translator) -> Non
     assert [token["id"] for token in empty["tgt"]] == [EOS]
 
 
-def test_a_tensor_is_exact(client: Any, reverse: Translator) -> None:
+def test_a_tensor_is_exact(client: Any, reverse: OneWay) -> None:
     header, _ = trace_of(client)
     trace = reverse.trace(TEXT)
     place = f"/api/trace/{header['trace']}/tensor"
@@ -173,7 +179,7 @@ def test_attention_can_be_computed_again_from_the_tensors(client: Any) -> None:
     assert np.abs(own @ v - out).max() < 1e-5
 
 
-def test_next(client: Any, reverse: Translator) -> None:
+def test_next(client: Any, reverse: OneWay) -> None:
     header, _ = trace_of(client, model="1")
     found = client.get(f"/api/trace/{header['trace']}/next?step=2&k=7").json
     assert len(found["top"]) == 7
@@ -206,17 +212,21 @@ def test_block(client: Any) -> None:
     assert len(encoder["stages"]) == 4
 
 
-def test_attention_summary(client: Any, reverse: Translator) -> None:
+def test_attention_summary(client: Any, reverse: OneWay) -> None:
     header, _ = trace_of(client)
     heads = client.post("/api/attention-summary", {"trace": header["trace"]}).json["heads"]
     assert len(heads) == 3 * 4
     cross = [head for head in heads if head["where"] == "decoder.0.cross"]
-    expected = head_figures(reverse.trace(TEXT)["decoder.0.cross.weights"])
+    trace = reverse.trace(TEXT)
+    expected = head_figures(trace["decoder.0.cross.weights"], trace.cross_attention())
+    assert [head["alignment"] for head in cross] == [one.alignment for one in expected]
+    assert max(head["alignment"] for head in cross) > 0.5
+    assert {head["alignment"] for head in heads if not head["where"].endswith("cross")} == {None}
     assert [head["entropy"] for head in cross] == pytest.approx([one.entropy for one in expected])
     assert [head["head"] for head in cross] == [0, 1, 2, 3]
 
 
-def test_beam(client: Any, reverse: Translator) -> None:
+def test_beam(client: Any, reverse: OneWay) -> None:
     found = client.post("/api/beam", {"text": TEXT, "options": {"beam": 3, "length_penalty": 1.0}}).json
     assert (found["beam"], found["length_penalty"], found["left_out"]) == (3, 1.0, 0)
     expected = reverse.translate([TEXT], n_best=3, beam=3, length_penalty=1.0)[0].alternatives
@@ -289,15 +299,37 @@ def test_runs_and_their_metrics(client: Any, reverse_model: Path) -> None:
 def test_attention_through_a_training(client: Any, reverse_model: Path) -> None:
     name = reverse_model.parent.name
     header, maps = client.get(f"/api/runs/{name}/probes").arrays()
-    assert header["steps"] == client.get("/api/runs").json["runs"][0]["checkpoints"]
-    probe, step = header["probes"][0], header["steps"][-1]
-    checkpoint = Translator(reverse_model.parent / "checkpoints" / f"step-{step:08d}")
-    trace = checkpoint.trace(probe["text"], probe["translation"])
+    steps = [moment["step"] for moment in header["moments"]]
+    assert steps == client.get("/api/runs").json["runs"][0]["checkpoints"]
+    assert header["forced"]
+    probe, step, written = header["probes"][0], steps[-1], header["moments"][-1]["written"][0]
+    checkpoint = OneWay(reverse_model.parent / "checkpoints" / f"step-{step:08d}")
+    rows = client.get(f"/api/runs/{name}/metrics").json["rows"]
+    reference = next(row["samples"][0]["reference"] for row in rows if row.get("samples"))
+    trace = checkpoint.trace(probe["text"], reference)
     assert probe["src"] == list(trace.src_tokens)
+    assert written["tgt"] == list(trace.tgt_tokens)
+    assert written["probabilities"] == pytest.approx(trace.probabilities, abs=6e-5)
     weights = maps[f"{step}/0/decoder.0.cross.weights"]
     assert np.abs(weights / 255 - trace["decoder.0.cross.weights"]).max() <= 0.5 / 255 + 1e-6
     later, maps = client.get(f"/api/runs/{name}/probes?after={step}").arrays()
-    assert (later["steps"], maps) == ([], {})
+    assert (later["moments"], maps) == ([], {})
+
+
+def test_what_a_model_remembers_of_its_training(serve: Any, reverse: OneWay, page: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(reverse.folder, folder)
+    history = ProbeHistory.begin((TEXT,), reverse.tokenizer, reverse.model)
+    moment = look(OneWay(folder).model, reverse.tokenizer, history, 450)
+    (folder / "probes.safetensors").write_bytes(encode(history.with_moment(moment)))
+    with serve([folder], tmp_path / "runs", page) as client:
+        assert client.get("/api/models").json["models"][0]["recorded"]
+        header, maps = client.get("/api/models/0/probes").arrays()
+        assert [one["step"] for one in header["moments"]] == [450]
+        assert header["moments"][0]["written"][0]["tgt"] == ["▁blue", "▁bird", "▁baby", "▁apple", "</s>"]
+        exact = reverse.trace(TEXT)["decoder.0.cross.weights"]
+        assert np.abs(maps["450/0/decoder.0.cross.weights"] / 255 - exact).max() <= 0.5 / 255 + 1e-6
+        assert client.get("/api/models/0/probes?after=450").arrays()[0]["moments"] == []
 
 
 def test_the_page(client: Any) -> None:

@@ -80,7 +80,7 @@ def test_every_kind_of_intervention_is_described() -> None:
     assert weight["properties"]["value"] == {"type": "number"}
 
 
-@pytest.mark.parametrize("path", ["/api/translate", "/api/beam", "/api/trace", "/api/tokens"])
+@pytest.mark.parametrize("path", ["/api/translate", "/api/translate/lines", "/api/beam", "/api/trace", "/api/tokens"])
 def test_a_request_with_every_property_is_taken_and_one_more_is_not(client: Any, path: str) -> None:
     properties = body_schema(path)["properties"]
     values = {"text": "apple baby", "options": {"beam": 2}, "n_best": 1}

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from regard.inspect.wire import unpack
 from regard.serve.refusal import Refusal
 from regard.serve.runs import Runs, last_step, probe_pairs, thinned
+from regard.train.probes import Moment, Probe, ProbeHistory, Written, encode
 from regard.train.run import RunFolder
 
 
@@ -20,13 +23,22 @@ def make_run(folder: Path, name: str, *rows: object) -> RunFolder:
     return RunFolder(path)
 
 
+def history(*steps: int) -> ProbeHistory:
+    """What a run with one probe might have recorded; the first weight tells the step."""
+    moments = []
+    for step in steps:
+        weights_HLM = np.array([[[step % 256, 0]]], np.uint8)
+        moments.append(Moment(step, (Written(("b",), (0.5,)),), ({"decoder.0.cross.weights": weights_HLM},)))
+    return ProbeHistory((Probe("a", ("▁a", "</s>")),), tuple(moments))
+
+
 def test_what_is_no_run_is_not_listed(tmp_path: Path) -> None:
     assert Runs(tmp_path / "nowhere").describe_all() == []
     (tmp_path / "a file").write_text("")
     (tmp_path / "a folder").mkdir()
     make_run(tmp_path, "run")
     assert Runs(tmp_path).describe_all() == [
-        {"name": "run", "step": 0, "live": False, "model": False, "checkpoints": []}
+        {"name": "run", "step": 0, "live": False, "model": False, "checkpoints": [], "recorded": False}
     ]
 
 
@@ -64,6 +76,32 @@ def test_a_run_without_anything_to_show(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="has nothing to show of its attention yet") as refusal:
         Runs(tmp_path).probes("run", -1)
     assert refusal.value.status == 404
+
+
+def test_what_a_run_recorded_is_its_film(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run")
+    whole = history(*range(0, 400, 10))
+    run.probes.write_bytes(encode(whole))
+    header, maps = unpack(Runs(tmp_path).probes("run", -1))
+    steps = [moment["step"] for moment in header["moments"]]
+    assert (header["name"], header["forced"]) == ("run", False)
+    assert header["probes"] == [{"text": "a", "src": ["▁a", "</s>"]}]
+    assert (len(steps), steps[0], steps[-1]) == (16, 0, 390)
+    assert header["moments"][-1]["written"] == [{"tgt": ["b"], "probabilities": [0.5]}]
+    assert maps["390/0/decoder.0.cross.weights"].tolist() == [[[390 % 256, 0]]]
+    later, maps = unpack(Runs(tmp_path).probes("run", 380))
+    assert ([moment["step"] for moment in later["moments"]], len(maps)) == ([390], 1)
+    assert Runs(tmp_path).describe_all()[0]["recorded"]
+
+
+def test_the_film_ends_with_the_model_where_there_is_one(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run")
+    run.model.mkdir()
+    run.probes.write_bytes(encode(history(0, 5)))
+    (run.model / "probes.safetensors").write_bytes(encode(history(0, 5, 8)))
+    assert [one["step"] for one in unpack(Runs(tmp_path).probes("run", -1))[0]["moments"]] == [0, 5, 8]
+    run.probes.write_bytes(encode(history(0, 5, 9)))  # it was resumed, and has gone on
+    assert [one["step"] for one in unpack(Runs(tmp_path).probes("run", -1))[0]["moments"]] == [0, 5, 9]
 
 
 def test_probes_are_sentences_of_a_length_that_can_be_drawn() -> None:

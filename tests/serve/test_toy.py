@@ -26,8 +26,7 @@ def test_a_training_from_the_page(
         assert (run["name"], run["live"], run["model"]) == ("toy-copy-1", False, True)
         assert client.get("/api/runs/toy-copy-1/metrics").json["rows"]
         header, maps = client.get("/api/runs/toy-copy-1/probes").arrays()
-        assert header["steps"]
-        assert f"{header['steps'][0]}/0/decoder.1.cross.weights" in maps
+        assert f"{header['moments'][0]['step']}/0/decoder.1.cross.weights" in maps
         models = client.get("/api/models").json["models"]
         assert [model["name"] for model in models] == ["deep", "toy-copy-1"]
         assert client.post("/api/translate", {"model": "1", "text": "apple"}).status == 200

@@ -18,6 +18,8 @@ MODELS = {
     "gru with dot-product attention": f"model={{family = 'recurrent', cell = 'gru', attention = 'dot', {TINY}}}",
     "rnn without attention": f"model={{family = 'recurrent', cell = 'rnn', attention = 'none', {TINY}}}",
     "gnmt": "model={preset = 'gnmt', d_model = 8}",
+    "t5": f"model={{family = 't5', n_heads = 2, head_size = 6, d_ff = 24, {TINY}}}",
+    "transformer with experts": f"model={{ffn = 'moe', n_heads = 2, d_ff = 16, moe = {{n_experts = 4}}, {TINY}}}",
 }
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 
@@ -78,6 +80,7 @@ def test_a_run_cannot_go_on_as_another_family(toy_run: Any, tmp_path: Path, hear
             MODELS["rnn without attention"],
             "A plain recurrent network trained with Regard: 1+1 layers, d_model 16, without",
         ),
+        (MODELS["t5"], "A T5 trained with Regard: 1+1 layers, d_model 16, 2 heads of 6, d_ff 24, "),
         ("model.d_model=16", "A Transformer trained with Regard: 1+1 layers, d_model 16, 2 heads, d_ff 32, "),
     ],
 )

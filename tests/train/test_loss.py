@@ -22,6 +22,26 @@ def plain(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, r_d
     return loss
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+def test_a_bias_on_the_logits(smoothing: float, r_drop: float) -> None:
+    torch.manual_seed(1)
+    hidden, weight, bias = (
+        torch.randn(*size, dtype=torch.float64, requires_grad=True) for size in ((6, 8), (17, 8), (17,))
+    )
+    targets = torch.randint(17, (3,)).repeat(2)
+    wide, with_bias = torch.cat([hidden, torch.ones(6, 1)], dim=1), torch.cat([weight, bias[:, None]], dim=1)
+    theirs = torch.autograd.grad(plain(wide, with_bias, targets, smoothing, r_drop), (hidden, weight, bias))
+    ours = vocabulary_loss(hidden, weight, targets, smoothing, r_drop, bias)
+    torch.testing.assert_close(
+        ours.objective, plain(wide, with_bias, targets, smoothing, r_drop), rtol=1e-11, atol=1e-10
+    )
+    for mine, yours in zip(torch.autograd.grad(ours.objective, (hidden, weight, bias)), theirs, strict=True):
+        torch.testing.assert_close(mine, yours, rtol=1e-11, atol=1e-10)
+    logp = (hidden @ weight.T + bias).log_softmax(-1)
+    torch.testing.assert_close(ours.nll, -logp[range(6), targets].sum())
+
+
 @given(
     seed=st.integers(0, 1000),
     rows=st.integers(1, 300),

@@ -26,6 +26,7 @@ ALL_ON = (
     "train.validate_every=12",
     "train.checkpoint_every=4",
     "train.log_every=3",
+    "train.probes=['a b c', 'c b']",
 )
 CLOCK = {"seconds", "seconds_left", "tokens_per_second"}
 

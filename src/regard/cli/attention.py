@@ -40,7 +40,7 @@ def command(
 
     \b
     Examples:
-      regard attention "Two dogs run." --model MODEL
+      regard attention "我爱你"
       regard attention "Two dogs run." --layer 1 --head 0 --model MODEL
       regard attention "Two dogs run." --kind encoder --model MODEL
     """

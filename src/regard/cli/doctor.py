@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PROBE_SIZE = 1024
 PROBE_SECONDS = 0.5
-VARIABLES = ("REGARD_MODEL", "REGARD_DATA", "REGARD_CACHE")
+VARIABLES = ("REGARD_MODEL", "REGARD_MODELS", "REGARD_DATA", "REGARD_CACHE")
 EXTRAS = {"matplotlib": "plot", "zstandard": "zstd"}
 TYPICAL = ("small", 8_000)  # the preset and vocabulary that the expectation is about
 

@@ -11,7 +11,6 @@ import click
 from regard.cli.inputs import (
     check_output,
     decode_options,
-    load_translator,
     model_option,
     precision_option,
     progress_bar,
@@ -22,7 +21,10 @@ from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.config import CorpusConfig, SearchPrecision
-    from regard.translator import Translator
+    from regard.one_way import OneWay
+
+
+GUESSED_FROM = 100  # sentences
 
 
 @click.command("evaluate", short_help="Score a model on text it has not seen.")
@@ -53,8 +55,11 @@ def command(
 ) -> None:
     """Translate a test set and score it: sacreBLEU's BLEU and chrF with signatures, loss and perplexity.
 
+    The figures are the model's own: no guard looks at its translations.
+
     \b
     Examples:
+      regard evaluate --src test.zh --ref test.en
       regard evaluate --model RUN/model --src test.en.gz --ref test.de.gz --lowercase --beam 5
       regard evaluate --model RUN/model --recipe recipes/multi30k-en-de.toml --split valid
       regard evaluate --model A --against B --src test.en --ref test.de
@@ -66,16 +71,16 @@ def command(
     pairs = [(pair.src, pair.tgt) for corpus in chosen_corpora(src, ref, recipe, split) for pair in read_pairs(corpus)]
     if not pairs:
         raise DataError("there is nothing to evaluate on: no sentence was found")
-    translator = load_translator(model_path, precision)
+    translator = load_model(model_path, precision, pairs)
     lowercase = lowercase or translator.tokenizer.lowercase  # such a model knows no case
-    rival = None if against is None else load_translator(against, precision)
+    rival = None if against is None else load_model(against, precision, pairs)
     references = [reference for _, reference in pairs]
     with spinner("computing the loss"):
         nll, perplexity = loss_of(translator, pairs)
     translations = translate_all(translator, pairs, options)
     figures = measure(translations, references, translator.tgt_lang, lowercase)
     result: dict[str, Any] = {
-        "model": str(model_path),
+        "model": str(translator.folder),
         "sentences": len(pairs),
         "scores": {figure.name: {"score": figure.score, "signature": figure.signature} for figure in figures},
         "loss": nll,
@@ -109,13 +114,26 @@ def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split:
     raise ConfigError("what to evaluate on? Give --src and --ref, or --recipe alone")
 
 
-def translate_all(translator: Translator, pairs: list[tuple[str, str]], options: dict[str, Any]) -> list[str]:
+def load_model(path: Path | None, precision: SearchPrecision, pairs: list[tuple[str, str]]) -> OneWay:
+    """The model, bare: the figures are its own, and no guard's. Unless one is named, an installed one for the pairs."""
+    from regard.one_way import OneWay
+    from regard.shelf import find_folder, models_for
+    from regard.text.language import guess_language
+
+    if path is not None:
+        return OneWay(find_folder(path), precision)
+    sides = (" ".join(pair[side] for pair in pairs[:GUESSED_FROM]) for side in (0, 1))
+    src_lang, tgt_lang = (guess_language(side).language or None for side in sides)
+    return OneWay(models_for(src_lang, tgt_lang)[0].folder, precision)
+
+
+def translate_all(translator: OneWay, pairs: list[tuple[str, str]], options: dict[str, Any]) -> list[str]:
     with progress_bar(f"translating with {translator.folder}", len(pairs)) as done:
         sources = [source for source, _ in pairs]
         return [one.text for one in translator.translate(sources, done=done, **decode_options(**options))]
 
 
-def loss_of(translator: Translator, pairs: list[tuple[str, str]]) -> tuple[float, float]:
+def loss_of(translator: OneWay, pairs: list[tuple[str, str]]) -> tuple[float, float]:
     """−log p per reference token, and its exponential."""
     from regard.data.batches import validation_batches
     from regard.train.reports import perplexity

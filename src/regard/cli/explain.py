@@ -51,9 +51,9 @@ def command(
 
     \b
     Examples:
+      regard explain "我爱你" -o explain.html --png attention.png
       regard explain "Two dogs run." -o explain.html --model MODEL
       regard explain "Two dogs run." --svg cross.svg --layer 1 --head 0 --model MODEL
-      regard explain "我爱你" -o explain.html --png attention.png --model MODEL
     """
     if output is png is svg is None:
         raise ConfigError("what shall be written? A page with -o page.html, a figure with --png or --svg")
@@ -68,8 +68,9 @@ def command(
         from regard.inspect.explorer import Explorer, Question
         from regard.inspect.page import explain_page
 
-        tgt_ids = None if translation is None else translator.tokenizer.encode_tgt([translation])[0]
-        page = explain_page(Explorer(translator), Question(text, {}), tgt_ids)
+        way = translator.one_way(text)
+        tgt_ids = None if translation is None else way.tokenizer.encode_tgt([translation])[0]
+        page = explain_page(Explorer(way), Question(translator.read(way, text), {}), tgt_ids)
         write_output(page, output)
         click.echo(f"the page is in {output} ({len(page.encode()) / 1e6:.1f} MB)")
     for path in (png, svg):

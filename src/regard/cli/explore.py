@@ -20,7 +20,7 @@ MOST_FOUND = 4
     "model_paths",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A model folder; may be given several times, to compare. [REGARD_MODEL, or the newest under --runs]",
+    help="A model folder; may be given several times, to compare. [REGARD_MODEL, or the installed and the newest]",
 )
 @click.option(
     "--runs", type=click.Path(path_type=Path), default=Path("runs"), help="The folder of trainings to show. [runs]"
@@ -41,7 +41,9 @@ def command(
       regard explore --model runs/first/model --model runs/second/model
       regard explore --no-browser --port 8765
     """
-    folders = list(model_paths) or find_models(runs)
+    from regard.shelf import find_folder
+
+    folders = [find_folder(path) for path in model_paths] or find_models(runs)
 
     import webbrowser
 
@@ -69,13 +71,16 @@ def command(
 
 
 def find_models(runs: Path) -> list[Path]:
-    """The one that the environment names, or those that were trained here last."""
+    """The one that the environment names, or those that are installed and those that were trained here last."""
     if os.environ.get("REGARD_MODEL"):
         return [Path(os.environ["REGARD_MODEL"])]
+    from regard.shelf import installed_models
+
+    installed = [model.folder for model in installed_models() if not model.problem]
     found = sorted(runs.glob("*/model/SHA256SUMS"), key=lambda path: -path.stat().st_mtime)
-    if not found:
+    if not installed and not found:
         raise ConfigError(
-            f"which model? Name its folder with --model or REGARD_MODEL; there is none under {runs}. "
-            "regard train recipes/reverse.toml makes one"
+            f"which model? Name its folder with --model or REGARD_MODEL; there is none under {runs}, and none is "
+            "installed. regard train recipes/reverse.toml makes one"
         )
-    return [path.parent for path in found[:MOST_FOUND]]
+    return installed + [path.parent for path in found[:MOST_FOUND]]

@@ -16,6 +16,7 @@ def command() -> None:
     \b
     Examples:
       regard export ct2 runs/mine/model -o mine-ct2 --quantization int8
+      regard export hf runs/mine/model -o mine-hf
     """
 
 
@@ -41,4 +42,20 @@ def ct2(folder: Path, output: Path, quantization: str | None) -> None:
     from regard.interop.ctranslate2 import export_ctranslate2
 
     export_ctranslate2(folder, output, quantization)
+    click.echo(f"wrote {output}")
+
+
+@command.command("hf")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="The new folder.")
+def hf(folder: Path, output: Path) -> None:
+    """Hugging Face: FOLDER is a model folder of the paper's shape; it becomes a Marian model, as OPUS-MT's are.
+
+    \b
+    Examples:
+      regard export hf runs/mine/model -o mine-hf
+    """
+    from regard.interop.huggingface.marian_export import export_marian
+
+    export_marian(folder, output)
     click.echo(f"wrote {output}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard.config import SearchPrecision
     from regard.translator import Translator
 
+MOST_NOTES = 10  # printed about the lines of a file
 FILE_SUFFIXES = (".txt", ".gz", ".zst", ".tsv", ".jsonl", ".json")  # no sentence ends so
 
 model_option = click.option(
@@ -25,7 +26,16 @@ model_option = click.option(
     "model_path",
     envvar="REGARD_MODEL",
     type=click.Path(path_type=Path),
-    help="The model folder; a run's is RUN/model. [env: REGARD_MODEL]",
+    help="A model folder (a run's is RUN/model) or an installed model's name. [REGARD_MODEL, or an installed one]",
+)
+
+named_model_option = click.option(
+    "--model",
+    "model_path",
+    envvar="REGARD_MODEL",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The model folder; regard train and regard import make one. [REGARD_MODEL]",
 )
 
 precision_option = click.option(
@@ -36,14 +46,11 @@ precision_option = click.option(
 )
 
 
-def load_translator(path: Path | None, precision: SearchPrecision = "float32") -> Translator:
-    if path is None:
-        raise ConfigError(
-            "which model? Name its folder with --model or REGARD_MODEL; regard train recipes/reverse.toml makes one"
-        )
+def load_translator(path: Path | None, precision: SearchPrecision = "float32", **options: Any) -> Translator:
+    """The translator of one model, or of all that are installed."""
     from regard.translator import Translator
 
-    return Translator(path, precision)
+    return Translator(path, precision, **options)
 
 
 def read_lines(source: str | None) -> list[str]:

@@ -8,6 +8,7 @@ called; torch and the rest of the package are imported inside the commands.
 from __future__ import annotations
 
 import importlib
+import keyword
 import sys
 
 import click
@@ -18,8 +19,9 @@ from regard.errors import RegardError
 # In the order a newcomer meets them.
 COMMANDS = (
     *("translate", "explore", "explain", "attention"),
+    *("generate", "fill", "classify"),
     *("train", "evaluate", "score", "tokenize", "average", "plot", "params", "config", "doctor"),
-    *("export", "completion"),
+    *("models", "import", "export", "completion"),
 )
 
 
@@ -32,7 +34,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command = importlib.import_module(f"regard.cli.{name}").command
+        file = f"{name}_" if keyword.iskeyword(name) else name  # Python has its own word `import`
+        command = importlib.import_module(f"regard.cli.{file}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -44,6 +47,7 @@ def regard() -> None:
 
     \b
     Examples:
+      regard translate "我爱你"                          with the models that are installed
       regard train recipes/reverse.toml                  learn a toy task in a minute
       regard translate "red green blue" --model runs/reverse/model
       regard COMMAND --help                              what a command does, with examples

@@ -28,20 +28,23 @@ PLAIN_WIDTH = 200  # wider than any row: only a terminal has an edge
 
 @click.command("params", short_help="Every matrix of a model, counted.")
 @click.argument("what", type=click.Path())  # a path as far as completion is concerned
-@click.option("--vocab", type=click.IntRange(min=1), help="Size of the vocabulary [37,000; a recipe's own].")
+@click.option("--vocab", type=click.IntRange(min=1), help="Size of the vocabulary [37,000, or its own].")
 @click.option("--all", "every", is_flag=True, help="Every layer on its own; otherwise identical ones are one row.")
 @click.option("--json", "as_json", is_flag=True, help="The ledger as one JSON object.")
 def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
     """Every matrix of WHAT with its shape and size, and the shares of attention, feed-forward and embeddings.
 
-    WHAT is a preset (tiny, small, base, big, lstm, bahdanau, gnmt), a recipe, or a model folder. A matrix in several
-    roles is counted once. A recipe's vocabulary is that of its tokenizer.
+    WHAT is a preset, a recipe, or a model folder. The presets are the paper's Transformer (tiny, small, base, big),
+    what was before it (lstm, bahdanau, gnmt) and what came of it (bert-mini, bert-base, gpt-small, gpt2, gpt3,
+    t5-small, t5-base, vit-base, deepseek-v3). A matrix in several roles is counted once. A recipe's vocabulary is that
+    of its tokenizer.
 
     \b
     Examples:
       regard params base                       the paper's model: 63 million
       regard params big --vocab 32000 --all
       regard params gnmt --vocab 32000         eight LSTM layers and eight
+      regard params gpt3                       175 billion, none of which are allocated
       regard params recipes/reverse.toml --json
       regard params runs/reverse/model
     """
@@ -54,7 +57,8 @@ def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
         click.echo(json.dumps(describe(what, model, book, rows), ensure_ascii=False, indent=2))
     else:
         console = open_console()
-        click.echo(f"{what}: {book.total:,} parameters, with a vocabulary of {vocabulary}\n")
+        met = f", of which one token meets {book.active:,}" if book.totals["experts"] else ""
+        click.echo(f"{what}: {book.total:,} parameters{met}{vocabulary and f', with a vocabulary of {vocabulary}'}\n")
         click.echo(drawn(console, matrices(rows, with_notes=console.width >= WIDE)))
         if console.width < WIDE:
             click.echo("".join(f"{row.name} is {row.note}\n" for row in rows if row.note.startswith("shared")))
@@ -63,14 +67,17 @@ def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
 
 def find_model(what: str, vocab: int | None) -> tuple[FamilyConfig, str]:
     """The model that a preset, recipe or folder describes, and a word on its vocabulary."""
-    from regard.config import PRESETS, FamilyConfig, convert
+    from regard.config import PRESETS, VOCABULARIES, FamilyConfig, convert, with_vocabulary
     from regard.folder import read_description
     from regard.recipe import load_recipe
 
     if what in PRESETS:
-        size, note = (vocab, "") if vocab else (PAPER_VOCABULARY, ", the paper's: --vocab changes it")
-        sizes = {"src_vocab_size": size, "tgt_vocab_size": size}
-        return convert(FamilyConfig, {**PRESETS[what], **sizes}, what), f"{size:,}{note}"
+        size = vocab or VOCABULARIES.get(what, PAPER_VOCABULARY)
+        whose = "its own" if what in VOCABULARIES else "the paper's"
+        note = "" if vocab else f", {whose}: --vocab changes it"
+        model = with_vocabulary(convert(FamilyConfig, PRESETS[what], what), size)
+        words = sizes_in_words(model)
+        return model, f"{words}{note}" if words else ""
     path = Path(what)
     if path.is_dir():
         if vocab:
@@ -87,13 +94,14 @@ def find_model(what: str, vocab: int | None) -> tuple[FamilyConfig, str]:
 
 def size_recipe(run: RunConfig, vocab: int | None) -> tuple[FamilyConfig, str]:
     """A recipe's model with the vocabulary that training would give it, as far as that can be known."""
+    from regard.config import vocabulary_sizes, with_vocabulary
     from regard.data.prepare import ready_tokenizer
 
     model, tokenizer = run.model, run.data.tokenizer
     if vocab:
         src, tgt, note = vocab, vocab, ""
-    elif model.src_vocab_size and model.tgt_vocab_size:
-        src, tgt, note = model.src_vocab_size, model.tgt_vocab_size, ""
+    elif all(vocabulary_sizes(model)):
+        return model, ""
     elif not tokenizer.files:
         src = tgt = tokenizer.vocab_size
         note = ", as data.tokenizer.vocab_size says: less where the text is too little for so many"
@@ -104,22 +112,26 @@ def size_recipe(run: RunConfig, vocab: int | None) -> tuple[FamilyConfig, str]:
         except ConfigError:
             src = tgt = PAPER_VOCABULARY
             note = f", the paper's, since {' and '.join(tokenizer.files)} cannot be read: --vocab changes it"
-    return dataclasses.replace(model, src_vocab_size=src, tgt_vocab_size=tgt), note
+    return with_vocabulary(model, src, tgt), note
 
 
 def sizes_in_words(model: FamilyConfig) -> str:
-    if model.src_vocab_size == model.tgt_vocab_size:
-        return f"{model.src_vocab_size:,}"
-    return f"{model.src_vocab_size:,} (source) and {model.tgt_vocab_size:,} (target)"
+    """Nothing for a model that sees pictures."""
+    from regard.config import vocabulary_sizes
+
+    sizes = vocabulary_sizes(model)
+    if len(set(sizes)) < 2:
+        return "".join(f"{size:,}" for size in set(sizes))
+    return f"{sizes[0]:,} (source) and {sizes[1]:,} (target)"
 
 
 def describe(what: str, model: FamilyConfig, book: Ledger, rows: Sequence[Row]) -> dict[str, Any]:
     shares = book.shares
     return {
         "what": what,
-        "src_vocab_size": model.src_vocab_size,
-        "tgt_vocab_size": model.tgt_vocab_size,
+        **{name: size for name, size in dataclasses.asdict(model).items() if name.endswith("vocab_size")},
         "total": book.total,
+        **({"active": book.active} if book.totals["experts"] else {}),
         "groups": {group: {"count": count, "share": shares[group]} for group, count in book.totals.items()},
         "matrices": [{**dataclasses.asdict(row), "count": row.count} for row in rows],
     }

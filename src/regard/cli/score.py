@@ -25,6 +25,7 @@ def command(
 
     \b
     Examples:
+      regard score "我爱你。" "I love you." --tokens
       regard score "Two dogs run." "Zwei Hunde rennen." --model MODEL --tokens
       regard score test.en test.de --model MODEL --json -o scores.jsonl
     """

@@ -13,7 +13,7 @@ from regard.cli.inputs import model_option, read_lines
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.text.tokenizer import Tokenizer
+    from regard.text.lexicon import Lexicon
 
 
 @click.command("tokenize", short_help="Cut text into pieces, or join them.")
@@ -31,6 +31,7 @@ def command(text: str | None, model_path: Path | None, target: bool, ids: bool, 
 
     \b
     Examples:
+      regard tokenize "我爱你。"
       regard tokenize "Two dogs run." --model runs/multi30k-en-de/model
       regard tokenize input.txt --model tokenizer.model --ids > ids.txt
       regard tokenize ids.txt --model tokenizer.model --decode
@@ -38,8 +39,8 @@ def command(text: str | None, model_path: Path | None, target: bool, ids: bool, 
     if ids and decode:
         raise ConfigError("--ids and --decode are opposite ways; give one of them")
     lines = read_lines(text)
-    tokenizer = load_tokenizer(model_path)
-    rows = decoded(lines, tokenizer, target) if decode else encoded(lines, tokenizer, target)
+    lexicon = load_lexicon(model_path, lines, target)
+    rows = decoded(lines, lexicon) if decode else encoded(lines, lexicon)
     shown = "text" if decode else "ids" if ids else "pieces"
     for row in rows:
         if as_json:
@@ -52,40 +53,42 @@ def command(text: str | None, model_path: Path | None, target: bool, ids: bool, 
 Row = dict[str, str | list[int] | list[str]]
 
 
-def load_tokenizer(path: Path | None) -> Tokenizer:
-    """The tokenizer of a model folder, or the one vocabulary of a SentencePiece file."""
-    if path is None:
-        raise ConfigError("which tokenizer? Name a model folder or a .model file with --model or REGARD_MODEL")
+def load_lexicon(path: Path | None, lines: list[str], target: bool) -> Lexicon:
+    """The tokenizer of a model folder, one side of it where it has two, or that of a SentencePiece file."""
+    from regard.config import TranslationConfig
     from regard.folder import read_description
+    from regard.shelf import find_folder, models_for
+    from regard.text.language import guess_language
+    from regard.text.lexicon import SentencePieces, read_lexicon
     from regard.text.tokenizer import Tokenizer, Vocabulary
 
+    path = find_folder(path) if path else models_for(guess_language("\n".join(lines)).language or None, None)[0].folder
     if not path.is_file():
         description = read_description(path)
-        return Tokenizer.from_files(description.tokenizer, description.lowercase)
+        if not isinstance(description.model, TranslationConfig):
+            return read_lexicon(description.tokenizer, description.lowercase)
+        both = Tokenizer.from_files(description.tokenizer, description.lowercase)
+        return SentencePieces(both.tgt if target else both.src, description.lowercase)
     try:
         vocabulary = Vocabulary(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return Tokenizer(vocabulary, vocabulary)
+    return SentencePieces(vocabulary)
 
 
-def encoded(lines: list[str], tokenizer: Tokenizer, target: bool) -> list[Row]:
-    vocabulary = tokenizer.tgt if target else tokenizer.src
-    found = tokenizer.encode_tgt(lines) if target else tokenizer.encode_src(lines)
-    return [
-        {"text": line, "pieces": vocabulary.pieces(ids), "ids": ids} for line, ids in zip(lines, found, strict=True)
-    ]
+def encoded(lines: list[str], lexicon: Lexicon) -> list[Row]:
+    found = lexicon.encode(lines)
+    return [{"text": line, "pieces": lexicon.pieces(ids), "ids": ids} for line, ids in zip(lines, found, strict=True)]
 
 
-def decoded(lines: list[str], tokenizer: Tokenizer, target: bool) -> list[Row]:
-    vocabulary = tokenizer.tgt if target else tokenizer.src
+def decoded(lines: list[str], lexicon: Lexicon) -> list[Row]:
     rows: list[Row] = []
     for number, line in enumerate(lines, start=1):
         try:
             ids = read_ids(line)
-            rows.append({"text": vocabulary.decode(ids), "pieces": vocabulary.pieces(ids), "ids": ids})
+            rows.append({"text": lexicon.decode(ids), "pieces": lexicon.pieces(ids), "ids": ids})
         except ValueError as error:
             raise DataError(f"line {number}: {error}") from None
     return rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli.inputs import (
+    MOST_NOTES,
     check_output,
     decode_options,
     load_translator,
@@ -21,7 +22,8 @@ from regard.cli.inputs import (
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.config import SearchPrecision
+    from regard.config import DecodeConfig, SearchPrecision
+    from regard.text.script import ChineseScript
     from regard.translator import Translation, Translator
 
 
@@ -29,8 +31,18 @@ if TYPE_CHECKING:
 @click.argument("text", required=False)
 @model_option
 @precision_option
-@click.option("--from", "src_lang", help="The language of the input; must be the model's.")
-@click.option("--to", "tgt_lang", help="The language wanted; must be the model's.")
+@click.option("--from", "src_lang", help="The language of the input, such as zh. [guessed from each line's script]")
+@click.option("--to", "tgt_lang", help="The language wanted, such as en. [what an installed model gives]")
+@click.option(
+    "--script",
+    type=click.Choice(["simplified", "traditional"]),
+    help="The characters of Chinese translations. [as the model writes: simplified]",
+)
+@click.option(
+    "--guards/--no-guards",
+    default=None,
+    help="Look for loops, copies, lost numbers and the like before answering. [on, unless --model is given]",
+)
 @click.option("--beam", type=int, help="Hypotheses kept in the search; 1 is greedy. [the model's, mostly 4]")
 @click.option("--n-best", type=int, default=1, help="Give this many translations of each line, best first.")
 @click.option("--length-penalty", type=float, help="Greater prefers longer output. [the model's, mostly 0.6]")
@@ -41,6 +53,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, help="With --sample: the same seed gives the same words.")
 @click.option("--no-repeat-ngram", type=int, help="No sequence of this many pieces twice.")
 @click.option("--prefix", default="", help="What every translation must begin with.")
+@click.option("--task", help="Of a model with several tasks, the one wanted, or a word of it; '' for none.")
 @click.option("--align", is_flag=True, help="With --json: [i, j, word, word] links from the cross-attention.")
 @click.option("--json", "as_json", is_flag=True, help="An object a line: scores, tokens, alternatives.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
@@ -50,9 +63,12 @@ def command(
     precision: SearchPrecision,
     src_lang: str | None,
     tgt_lang: str | None,
+    script: ChineseScript | None,
+    guards: bool | None,
     n_best: int,
     sample: bool,
     prefix: str,
+    task: str | None,
     align: bool,
     as_json: bool,
     output: Path | None,
@@ -60,8 +76,13 @@ def command(
 ) -> None:
     """Translate TEXT: words in quotes, a file, or - for standard input; line by line.
 
+    Without --model, each line goes to an installed model that reads its language (regard models lists them). What is
+    the same in every language, such as addresses, code and numbers, is kept.
+
     \b
     Examples:
+      regard translate "我爱你"
+      regard translate "I love you." --script traditional
       regard translate "Two dogs run." --model runs/multi30k-en-de/model
       regard translate input.txt -o output.txt --model MODEL
       cat input.txt | regard translate - --model MODEL --beam 8 --n-best 3 --json
@@ -70,33 +91,35 @@ def command(
         raise ConfigError("--align goes with --json")
     check_output(output)
     lines = read_lines(text)
-    translator = load_translator(model_path, precision)
-    check_languages(translator, src_lang, tgt_lang)
+    translator = load_translator(model_path, precision, source=src_lang, to=tgt_lang, script=script, guards=guards)
+    decode = own_settings(translator)
     if sample:
         options["method"] = "sample"
-    elif translator.decode.method == "beam":
+    elif decode.method == "beam":
         for name in ("temperature", "top_k", "top_p", "seed"):
             if options[name] is not None:
                 raise ConfigError(f"--{name.replace('_', '-')} goes with --sample")
-    if not sample and n_best > (options["beam"] or translator.decode.beam):
+    if not sample and n_best > (options["beam"] or decode.beam):
         options["beam"] = n_best
     with progress_bar("translating", len(lines)) as done:
-        found = translator.translate(lines, n_best=n_best, prefix=prefix, done=done, **decode_options(**options))
+        found = translator.translate(
+            lines, n_best=n_best, prefix=prefix, task=task, done=done, **decode_options(**options)
+        )
     if as_json:
         rows = [json.dumps(describe(translator, one, align), ensure_ascii=False) for one in found]
     else:
         rows = [text for one in found for text in best_texts(one, n_best)]
     write_output("".join(row + "\n" for row in rows), output)
+    notes = [f"line {number}: {one.note}" for number, one in enumerate(found, start=1) if one.note]
+    for note in [*notes[:MOST_NOTES], *([f"and {len(notes) - MOST_NOTES} more"] if len(notes) > MOST_NOTES else [])]:
+        click.echo(note, err=True)
 
 
-def check_languages(translator: Translator, src_lang: str | None, tgt_lang: str | None) -> None:
-    for option, wanted, has in (("--from", src_lang, translator.src_lang), ("--to", tgt_lang, translator.tgt_lang)):
-        if wanted is not None and wanted.lower() != has.lower():
-            one, other = (lang or "an unnamed language" for lang in (translator.src_lang, translator.tgt_lang))
-            raise ConfigError(
-                f"{option} {wanted}: {translator.folder} translates from {one} to {other}; "
-                "choose another model with --model"
-            )
+def own_settings(translator: Translator) -> DecodeConfig:
+    """How a named model searches by itself; installed ones do as anybody does."""
+    from regard.config import DecodeConfig
+
+    return DecodeConfig() if translator.folder is None else translator.one_way().decode
 
 
 def best_texts(translation: Translation, count: int) -> list[str]:
@@ -109,6 +132,8 @@ def describe(translator: Translator, translation: Translation, align: bool) -> d
     found: dict[str, Any] = {
         "source": translation.source,
         "translation": translation.text,
+        "from": translation.src_lang,
+        "to": translation.tgt_lang,
         "score": translation.score,
         "alternatives": [
             {
@@ -121,7 +146,8 @@ def describe(translator: Translator, translation: Translation, align: bool) -> d
             for a in translation.alternatives
         ],
     }
+    if translation.note:
+        found["note"] = translation.note
     if align:
-        parts = translation.alternatives[0].parts
-        found["alignment"] = translator.align_parts(parts)
+        found["alignment"] = translator.align_parts(translation)
     return found

@@ -80,13 +80,24 @@ class MultiHeadAttention(nn.Module):
     W_Q, W_K and W_V are one matrix: self-attention is one product, cross-attention two. x_BLD in, BLD out.
     """
 
-    def __init__(self, d_model: int, n_heads: int, dropout: float = 0.0, kernel: Kernel = "auto") -> None:
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        dropout: float = 0.0,
+        kernel: Kernel = "auto",
+        *,
+        head_size: int | None = None,
+        bias: bool = True,
+    ) -> None:
+        """`head_size` None: d_model / n_heads, the paper's."""
         super().__init__()
-        self.d_model, self.n_heads, self.head_size = d_model, n_heads, d_model // n_heads
+        self.d_model, self.n_heads, self.head_size = d_model, n_heads, head_size or d_model // n_heads
         self.scale = self.head_size**-0.5  # an attribute, so that an experiment can leave it out
         self.kernel: Kernel = kernel
-        self.qkv = Linear(d_model, 3 * d_model)
-        self.out = Linear(d_model, d_model)
+        inner = self.n_heads * self.head_size
+        self.qkv = Linear(d_model, 3 * inner, bias)
+        self.out = Linear(inner, d_model, bias)
         self.dropout = Dropout(dropout)
         self.q, self.k, self.v, self.scores, self.weights = Tap(), Tap(), Tap(), Tap(), Tap()
         self.head_out, self.attn_out = Tap(), Tap()
@@ -135,8 +146,10 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, x: Tensor, first: int, last: int) -> Tensor:
         """The part of W_Q, W_K, W_V from `first` up to `last`."""
-        rows = slice(first * self.d_model, last * self.d_model)
-        return linear(x, self.qkv.weight[rows], self.qkv.bias[rows])
+        inner = self.n_heads * self.head_size
+        rows = slice(first * inner, last * inner)
+        bias: Tensor | None = self.qkv.bias
+        return linear(x, self.qkv.weight[rows], None if bias is None else bias[rows])
 
     def heads(self, x_BLD: Tensor) -> Tensor:
         return x_BLD.view(*x_BLD.shape[:-1], self.n_heads, self.head_size).transpose(1, 2)

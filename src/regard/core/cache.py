@@ -1,4 +1,4 @@
-"""What a decoder remembers between steps: the keys and values of one attention.
+"""What a decoder remembers between steps: the keys and values of one attention, and of all of them.
 
 Shapes: R rows (sentences or hypotheses), H heads, T room for tokens, M memory length, K head size.
 """
@@ -46,3 +46,26 @@ class FixedCache:
     def reorder(self, rows_R: Tensor) -> None:
         self.k_RHMK = self.k_RHMK.index_select(0, rows_R)
         self.v_RHMK = self.v_RHMK.index_select(0, rows_R)
+
+
+class SearchState:
+    """The caches of a search over a batch: each row a hypothesis, several of which may share a sentence."""
+
+    def __init__(self, own: list[GrowingCache], memories: list[FixedCache], memory_mask: Tensor) -> None:
+        self.own, self.memories, self.memory_mask = own, memories, memory_mask
+        self.sentence_R = torch.arange(len(memory_mask), device=memory_mask.device)
+
+    @property
+    def length(self) -> int:
+        return self.own[0].length
+
+    def reorder(self, rows_R: Tensor) -> None:
+        """Keep these rows in this order. Beams that change places within a sentence leave its memory alone."""
+        for own in self.own:
+            own.reorder(rows_R)
+        sentence_R = self.sentence_R.index_select(0, rows_R)
+        if not torch.equal(sentence_R, self.sentence_R):
+            for memory in self.memories:
+                memory.reorder(rows_R)
+            self.memory_mask = self.memory_mask.index_select(0, rows_R)
+            self.sentence_R = sentence_R

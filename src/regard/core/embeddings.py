@@ -16,12 +16,12 @@ from regard.core.linear import linear
 
 
 class Embedding(nn.Module):
-    """embed: E[ids] · sqrt(D).  project: h Eᵀ."""
+    """embed: E[ids] · scale, which is sqrt(D) in the paper.  project: h Eᵀ."""
 
-    def __init__(self, vocab_size: int, d_model: int) -> None:
+    def __init__(self, vocab_size: int, d_model: int, scale: float | None = None) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
-        self.scale = math.sqrt(d_model)
+        self.scale = math.sqrt(d_model) if scale is None else scale
 
     def forward(self, ids_BL: Tensor) -> Tensor:
         return F.embedding(ids_BL, self.weight) * self.scale

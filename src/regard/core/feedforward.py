@@ -1,4 +1,4 @@
-"""The position-wise feed-forward network (the paper, section 3.3), and SwiGLU (Shazeer 2020).
+"""The position-wise feed-forward network (the paper, section 3.3), and the gated ones of Shazeer 2020.
 
 Shapes: B batch, L length, D model, F feed-forward.
 """
@@ -15,18 +15,21 @@ from regard.core.dropout import Dropout
 from regard.core.linear import Linear
 from regard.core.taps import Tap
 
+GATED: tuple[FeedForwardKind, ...] = ("swiglu", "geglu")
+
 
 class FeedForward(nn.Module):
-    """relu, gelu:  W₂ f(W₁ x + b₁) + b₂.   swiglu:  W₂ (silu(W_gate x + b_gate) · (W_up x + b_up)) + b₂.
+    """relu, gelu, gelu_tanh, swish:  W₂ f(W₁ x + b₁) + b₂.
+    swiglu, geglu:  W₂ (f(W_gate x + b_gate) · (W_up x + b_up)) + b₂, where f is silu or gelu_tanh.
 
     Gate and up are one matrix. x_BLD in, BLD out.
     """
 
-    def __init__(self, d_model: int, d_ff: int, kind: FeedForwardKind, dropout: float) -> None:
+    def __init__(self, d_model: int, d_ff: int, kind: FeedForwardKind, dropout: float, bias: bool = True) -> None:
         super().__init__()
         self.kind = kind
-        self.up = Linear(d_model, 2 * d_ff if kind == "swiglu" else d_ff)
-        self.down = Linear(d_ff, d_model)
+        self.up = Linear(d_model, 2 * d_ff if kind in GATED else d_ff, bias)
+        self.down = Linear(d_ff, d_model, bias)
         self.dropout = Dropout(dropout)
         self.ffn_hidden, self.ffn_out = Tap(), Tap()
 
@@ -41,8 +44,15 @@ def activate(kind: FeedForwardKind, x: Tensor) -> Tensor:
             return F.relu(x)
         case "gelu":
             return F.gelu(x)
+        case "gelu_tanh":
+            return F.gelu(x, approximate="tanh")
+        case "swish":
+            return F.silu(x)
         case "swiglu":
             gate, up = x.chunk(2, dim=-1)
             return F.silu(gate) * up
+        case "geglu":
+            gate, up = x.chunk(2, dim=-1)
+            return F.gelu(gate, approximate="tanh") * up
         case _:
             assert_never(kind)

@@ -52,7 +52,8 @@ def fingerprint(source: Path, compiler: str) -> str:
         processor = "".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))}))
     except OSError:
         processor = platform.processor()
-    texts = [file.read_text("utf-8") for file in (source, HEADER)]
+    headers = sorted({*source.parent.glob("*.h"), HEADER})
+    texts = [file.read_text("utf-8") for file in (source, *headers)]
     parts = [*texts, compiler, " ".join(FLAGS), platform.machine(), processor]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 

@@ -30,11 +30,12 @@ class RMSNorm(nn.Module):
         return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
 
 
-def build_norm(kind: NormKind, d_model: int) -> nn.Module:
+def build_norm(kind: NormKind, d_model: int, eps: float | None = None) -> nn.Module:
+    """`eps` None: the kind's own, 1e-5 or 1e-6."""
     match kind:
         case "layernorm":
-            return LayerNorm(d_model)
+            return LayerNorm(d_model, 1e-5 if eps is None else eps)
         case "rmsnorm":
-            return RMSNorm(d_model)
+            return RMSNorm(d_model, 1e-6 if eps is None else eps)
         case _:
             assert_never(kind)

@@ -22,6 +22,8 @@ from torch import Tensor, nn
 
 from regard.config import Position
 
+YARN_OFTEN, YARN_ONCE = 32, 1  # turns within the longest text that was trained on
+
 
 class Positions(nn.Module):
     """No positions at all, and the interface of the others. `start` is the place of the first token."""
@@ -79,18 +81,39 @@ class LearnedPositions(Positions):
 
 
 class RotaryPositions(Positions):
-    """Turn each pair of dimensions by an angle proportional to the place: q·k then depends on the offset only."""
+    """Turn each pair of dimensions by an angle proportional to the place: q·k then depends on the offset only.
 
-    def __init__(self, head_size: int) -> None:
+    `stretch` above 1 is YaRN (Peng et al. 2023, section 3.4): a model trained on texts of up to `length` tokens reads
+    ones `stretch` times as long. Pairs that turn often within `length` keep their pace, those that never turn once
+    slow down `stretch` times, and those between are mixed; `sharpness` is what the scores are to be multiplied by.
+    """
+
+    def __init__(self, head_size: int, base: float = 10_000.0, stretch: float = 1.0, length: int = 4096) -> None:
         super().__init__()
-        self.head_size = head_size
+        self.head_size, self.base, self.stretch, self.length = head_size, base, stretch, length
+        self.sharpness = (0.1 * math.log(stretch) + 1) ** 2
+
+    def rates(self, like: Tensor) -> Tensor:
+        """rate_K: by how much each pair turns from one place to the next."""
+        half = self.head_size // 2
+        pair_K = torch.arange(half, device=like.device, dtype=like.dtype)
+        rate_K = self.base ** (-pair_K / half)
+        if self.stretch == 1.0:
+            return rate_K
+        first = max(math.floor(self.pair_that_turns(YARN_OFTEN)), 0)
+        last = min(math.ceil(self.pair_that_turns(YARN_ONCE)), self.head_size - 1)
+        slow_K = ((pair_K - first) / max(last - first, 0.001)).clamp(0, 1)
+        return rate_K * (1 - slow_K) + rate_K / self.stretch * slow_K
+
+    def pair_that_turns(self, times: int) -> float:
+        """Which pair, counted from the fastest, turns so many times within `length`."""
+        return self.head_size / 2 * math.log(self.length / (times * 2 * math.pi)) / math.log(self.base)
 
     def rotate(self, x_BHLK: Tensor, start: int) -> Tensor:
         half = self.head_size // 2
         exact = torch.promote_types(x_BHLK.dtype, torch.float32)
         place = torch.arange(start, start + x_BHLK.shape[2], device=x_BHLK.device, dtype=exact)
-        rate = 10_000.0 ** (-torch.arange(half, device=x_BHLK.device, dtype=exact) / half)
-        angle_LK = place[:, None] * rate
+        angle_LK = place[:, None] * self.rates(place)
         cos, sin = angle_LK.cos().to(x_BHLK.dtype), angle_LK.sin().to(x_BHLK.dtype)
         first, second = x_BHLK[..., :half], x_BHLK[..., half:]
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)

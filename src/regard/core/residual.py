@@ -26,10 +26,12 @@ from regard.core.taps import Tap
 class Residual(nn.Module):
     """post: norm(x + dropout(f(x))), the paper's.   pre: x + dropout(f(norm(x)))."""
 
-    def __init__(self, d_model: int, order: NormOrder, norm: NormKind, dropout: float) -> None:
+    def __init__(
+        self, d_model: int, order: NormOrder, norm: NormKind, dropout: float, eps: float | None = None
+    ) -> None:
         super().__init__()
         self.pre = order == "pre"
-        self.norm = build_norm(norm, d_model)
+        self.norm = build_norm(norm, d_model, eps)
         self.dropout = Dropout(dropout)
         self.resid, self.normed = Tap(), Tap()
 

@@ -3,7 +3,7 @@
 A `Tap` is an identity without parameters. Models are written with a tap wherever a person may want to look:
 
     src_embedded  tgt_embedded  q  k  v  scores  weights  head_out  attn_out  resid  normed  ffn_hidden  ffn_out
-    memory  states  summary  logits
+    embedded  memory  states  summary  latent  router  last  logits
 
 Nobody listening, a tap costs one attribute look-up. `listen` attaches functions by pattern; a function that
 returns a tensor replaces the value (an intervention). `record` keeps what passes.

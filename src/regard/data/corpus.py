@@ -27,7 +27,12 @@ class Pair(NamedTuple):
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[Pair]:
-    """Every pair of a corpus in order. A blank line is a pair with an empty side."""
+    """Every pair of a corpus in order, the source with the corpus's prefix. A blank line is a pair with an empty side."""
+    for pair in _pairs(corpus):
+        yield pair._replace(src=corpus.prefix + pair.src) if corpus.prefix and pair.src.strip() else pair
+
+
+def _pairs(corpus: CorpusConfig) -> Iterator[Pair]:
     check_kind(corpus)
     if corpus.toy:
         for number, (src, tgt) in enumerate(toy_pairs(corpus.toy, corpus.size, corpus.seed), start=1):

@@ -166,21 +166,27 @@ def get_store(
     vocab_size = max(tokenizer.src.size, tokenizer.tgt.size)
     with PairStoreWriter(folder, vocab_size, with_text, filters.max_tokens) as writer:
         for pairs in chunks(read_pairs(corpus), PAIRS_AT_ONCE):
-            append_kept(writer, pairs, tokenizer, filters, report)
+            append_kept(writer, pairs, tokenizer, filters, report, normalise(corpus.prefix))
             progress.add(len(pairs))
         return writer.finish(report.counts()), True
 
 
 def append_kept(
-    writer: PairStoreWriter, pairs: list[Pair], tokenizer: Tokenizer, filters: FilterConfig, report: FilterReport
+    writer: PairStoreWriter,
+    pairs: list[Pair],
+    tokenizer: Tokenizer,
+    filters: FilterConfig,
+    report: FilterReport,
+    prefix: str = "",
 ) -> None:
-    """Encode some pairs and write those that the filters keep."""
+    """Encode some pairs and write those that the filters keep; `prefix` is no part of what a source says."""
     texts = [(normalise(pair.src), normalise(pair.tgt)) for pair in pairs]
     src = tokenizer.encode_src([text for text, _ in texts])
     tgt = tokenizer.encode_tgt([text for _, text in texts])
     kept = []
     for row, ((src_text, tgt_text), src_ids, tgt_ids) in enumerate(zip(texts, src, tgt, strict=True)):
-        what = fate(src_text, tgt_text, src_ids, tgt_ids, filters)
+        said = src_text.removeprefix(prefix).strip() if prefix else src_text
+        what = fate(said, tgt_text, src_ids, tgt_ids, filters)
         report.count(what)
         if what == "kept":
             kept.append(row)
@@ -215,13 +221,14 @@ def store_determinants(
 
 def corpus_identity(corpus: CorpusConfig) -> dict[str, Any]:
     """What tells whether a corpus is the same as it was."""
+    prefix = {"prefix": corpus.prefix} if corpus.prefix else {}
     if corpus.toy:
-        return {"toy": corpus.toy, "size": corpus.size, "seed": corpus.seed}
+        return {"toy": corpus.toy, "size": corpus.size, "seed": corpus.seed, **prefix}
     files = []
     for path in corpus_files(corpus):
         status = path.stat()
         files.append([os.path.realpath(path), status.st_size, status.st_mtime_ns])
-    return {"files": files, "fields": [corpus.src_field, corpus.tgt_field]}
+    return {"files": files, "fields": [corpus.src_field, corpus.tgt_field], **prefix}
 
 
 def chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:

@@ -1,399 +1,648 @@
-// What a fast translation does between two matrix products, each in one pass over a row; engine.py puts them in order.
+// The Transformer laid out for translating, and the search through it: the mathematics of models/transformer.py and
+// of beam.py, one thread a batch. engine.py says how it is called.
 //
-// A *form* is how activations reach a product: float32, bf16, or int8 (a byte a value, 128 for zero, and a scale a
-// row). `In` is what the product leaves behind, `Out` what the next one takes, `Kept` what keys and values are kept in.
-// Shapes: R rows (tokens), D model, H heads, K head size, V vocabulary.
+// - Sources are packed without padding; a sentence's keys and values are computed once, for all of its hypotheses.
+// - The keys and values of each time stay where they were written. A table says in which row a hypothesis stood at
+//   each time, so that a beam that changes places copies a few integers.
+// Shapes: B sentences, R rows, D model, F feed-forward, V vocabulary, T times so far, C continuations of a row.
 
-#include "native.h"
+#include <mutex>
 
-#if defined(__AVX512VNNI__)
-#define INT8_UNITS
-#include <immintrin.h>
-#endif
+#include "rows.h"
 
 namespace {
 
-struct Float32 {
-  using In = float;
-  using Out = float;
-  using Kept = float;
-};
-struct Bfloat16 {
-  using In = bf16;
-  using Out = bf16;
-  using Kept = bf16;
-};
-struct Int8 {
-  using In = float;
-  using Out = uint8_t;
-  using Kept = bf16;
+// ---- the model ----
+
+struct Sizes {
+  int64_t d_model, n_heads, d_ff, encoder_layers, decoder_layers, src_vocabulary, tgt_vocabulary;
+  int64_t post, centred, activation, output_bias;
 };
 
-// The rows that a product left: in int8 they want their row's scale; the bias is still to be added.
-template <typename T>
-struct Product {
-  const T* data;
-  const float* scale;
-  const float* bias;
-  int64_t width;
+// Takes the weights one by one, in the order in which engine.py lists them.
+struct Weights {
+  const float* const* next;
+  const float* take() { return *next++; }
+};
 
-  // Columns first … first + count of a row, as floats.
-  void fetch(int64_t row, int64_t first, int64_t count, float* to) const {
-    const T* line = data + row * width + first;
-    float factor = scale ? scale[row] : 1.0f;
-    if (bias) {
-      const float* added = bias + first;
+template <typename Form>
+struct Attention {
+  Product<Form> qkv, out;  // of cross-attention: the query alone
+  Product<Form> memory;    // of cross-attention: keys and values
+  Norm norm;
+};
+
+template <typename Form>
+struct FeedForward {
+  Product<Form> up, down;
+  Norm norm;
+};
+
+template <typename Form>
+struct Layer {
+  Attention<Form> self, cross;
+  FeedForward<Form> ffn;
+};
+
+template <typename Form>
+struct Model {
+  Sizes sizes;
+  float eps;
+  float scale;  // of the embeddings
+  const float *src_table, *tgt_table;
+  std::vector<Layer<Form>> encoder, decoder;
+  Norm encoder_norm, decoder_norm;  // of pre-norm stacks
+  Product<Form> vocabulary;
+  std::vector<int64_t> barred;
+
+  Model(const Sizes& s, float eps, float scale, Weights weights, std::vector<int64_t> barred)
+      : sizes(s), eps(eps), scale(scale), barred(std::move(barred)) {
+    src_table = weights.take();
+    tgt_table = weights.take();
+    for (int64_t i = 0; i < s.encoder_layers; ++i) encoder.push_back(layer(weights, false));
+    for (int64_t i = 0; i < s.decoder_layers; ++i) decoder.push_back(layer(weights, true));
+    if (!s.post) {
+      encoder_norm = norm(weights);
+      decoder_norm = norm(weights);
+    }
+    const float* matrix = weights.take();
+    vocabulary = Product<Form>(matrix, s.output_bias ? weights.take() : nullptr, s.tgt_vocabulary, s.d_model);
+  }
+
+  Norm norm(Weights& weights) const {
+    const float* gain = weights.take();
+    return {gain, sizes.centred ? weights.take() : nullptr, eps, sizes.centred != 0};
+  }
+
+  Layer<Form> layer(Weights& weights, bool crosses) const {
+    const int64_t D = sizes.d_model, F = sizes.d_ff, up = sizes.activation == SWIGLU ? 2 * F : F;
+    auto product = [&](int64_t columns, int64_t width) {
+      const float* matrix = weights.take();
+      return Product<Form>(matrix, weights.take(), columns, width);
+    };
+    Layer<Form> made;
+    made.self.qkv = product(3 * D, D);
+    made.self.out = product(D, D);
+    made.self.norm = norm(weights);
+    if (crosses) {
+      const float *matrix = weights.take(), *bias = weights.take();
+      made.cross.qkv = Product<Form>(matrix, bias, D, D);
+      made.cross.memory = Product<Form>(matrix + D * D, bias + D, 2 * D, D);
+      made.cross.out = product(D, D);
+      made.cross.norm = norm(weights);
+    }
+    made.ffn.up = product(up, D);
+    made.ffn.down = product(D, F);
+    made.ffn.norm = norm(weights);
+    return made;
+  }
+};
+
+// ---- one pass through a stack of layers ----
+
+// Room that is used again at every step and, since fresh memory is dear, by search after search. Rows are taken through
+// the products a few at a time, so that what lies between two products is still in the cache.
+template <typename Form>
+struct Bench {
+  static constexpr int64_t AT_ONCE = 96;
+  Rows<Form> seen, between;
+  Buffer<float> x, row, qkv, scores, made, change;
+  std::vector<Memory<char>> blocks;  // for keys and values
+};
+
+// The benches that nobody works at.
+template <typename Form>
+class Workshop {
+ public:
+  std::unique_ptr<Bench<Form>> take() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (free_.empty()) return std::make_unique<Bench<Form>>();
+    auto bench = std::move(free_.back());
+    free_.pop_back();
+    return bench;
+  }
+  void give_back(std::unique_ptr<Bench<Form>> bench) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    free_.push_back(std::move(bench));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Bench<Form>>> free_;
+};
+
+template <typename Form>
+class Stream {
+ public:
+  Stream(const Model<Form>& model, Bench<Form>& bench) : model(model), D(model.sizes.d_model), bench(bench) {}
+
+  // x_RD = embedding · scale + position; the first sublayer sees it, normed if pre-norm.
+  void begin(const int64_t* ids, const int64_t* places, int64_t count, const float* table, const float* positions,
+             const Norm& first) {
+    rows = count;
+    bench.x.at_least(rows * D);
+    bench.row.at_least(2 * D);
+    bench.seen.resize(rows, D);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* from = table + ids[r] * D;
+      float* x = bench.x.get() + r * D;
 #pragma omp simd
-      for (int64_t i = 0; i < count; ++i) to[i] = read(line[i]) * factor + added[i];
+      for (int64_t d = 0; d < D; ++d) x[d] = from[d] * model.scale;
+      if (positions) {
+        const float* place = positions + places[r] * D;
+#pragma omp simd
+        for (int64_t d = 0; d < D; ++d) x[d] += place[d];
+      }
+      show(r, x, model.sizes.post ? Norm{} : first);
+    }
+  }
+
+  // made_RN = seen W: what the sublayer looks at first.
+  const float* project(const Product<Form>& product) {
+    float* made = bench.made.at_least(rows * product.padded);
+    product(bench.seen, 0, rows, made);
+    return made;
+  }
+
+  // Each row's attention, `mix(row, out)`, through W_O, onto the stream.
+  template <typename Mix>
+  void attend(const Product<Form>& out, const Norm& after, Mix mix) {
+    bench.between.resize(rows, D);
+    float* mixed = bench.row.get();
+    for (int64_t r = 0; r < rows; ++r) {
+      mix(r, mixed);
+      bench.between.take(r, mixed);
+    }
+    float* change = bench.change.at_least(Bench<Form>::AT_ONCE * out.padded);
+    for (int64_t first = 0; first < rows; first += Bench<Form>::AT_ONCE) {
+      int64_t count = std::min(Bench<Form>::AT_ONCE, rows - first);
+      out(bench.between, first, count, change);
+      for (int64_t r = 0; r < count; ++r) add(first + r, change + r * out.padded, after);
+    }
+  }
+
+  void feed_forward(const FeedForward<Form>& ffn, const Norm& after) {
+    const auto kind = static_cast<Activation>(model.sizes.activation);
+    const int64_t up = ffn.up.columns;
+    bench.between.resize(Bench<Form>::AT_ONCE, model.sizes.d_ff);
+    float* hidden = bench.made.at_least(Bench<Form>::AT_ONCE * ffn.up.padded);
+    float* change = bench.change.at_least(Bench<Form>::AT_ONCE * ffn.down.padded);
+    for (int64_t first = 0; first < rows; first += Bench<Form>::AT_ONCE) {
+      int64_t count = std::min(Bench<Form>::AT_ONCE, rows - first);
+      ffn.up(bench.seen, first, count, hidden);
+      for (int64_t r = 0; r < count; ++r) {
+        activate(hidden + r * ffn.up.padded, up, kind);
+        bench.between.take(r, hidden + r * ffn.up.padded);
+      }
+      ffn.down(bench.between, 0, count, change);
+      for (int64_t r = 0; r < count; ++r) add(first + r, change + r * ffn.down.padded, after);
+    }
+  }
+
+  int64_t rows = 0;
+
+ private:
+  // post: x = norm(x + change).  pre: x = x + change, and the next sublayer sees norm(x).
+  void add(int64_t r, const float* change, const Norm& norm) {
+    float *x = bench.x.get() + r * D, *sum = bench.row.get() + D;
+#pragma omp simd
+    for (int64_t d = 0; d < D; ++d) sum[d] = x[d] + change[d];
+    if (model.sizes.post) {
+      norm(sum, x, D);
+      bench.seen.take(r, x);
     } else {
-#pragma omp simd
-      for (int64_t i = 0; i < count; ++i) to[i] = read(line[i]) * factor;
+      std::copy_n(sum, D, x);
+      show(r, x, norm);
     }
   }
+
+  void show(int64_t r, const float* x, const Norm& norm) {
+    float* normed = bench.row.get();
+    if (norm.gain) norm(x, normed, D);
+    bench.seen.take(r, norm.gain ? normed : x);
+  }
+
+  const Model<Form>& model;
+  const int64_t D;
+  Bench<Form>& bench;
 };
 
-template <typename T>
-void put(const float* values, T* to, float*, int64_t size) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) write(to[i], values[i]);
-}
-void put(const float* values, uint8_t* to, float* scale, int64_t size) {
-  float largest = 0;
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < size; ++i) largest = std::max(largest, std::fabs(values[i]));
-  *scale = largest / 127.0f;
-  float factor = largest > 0 ? 127.0f / largest : 0.0f;
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) {
-    to[i] = static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(values[i] * factor)) + 128);
-  }
-}
+// ---- the state of a search ----
 
-// Rows on their way to the next product.
-template <typename T>
-struct Rows {
-  T* data;
-  float* scale;
-  int64_t width;
-
-  void take(int64_t row, const float* values) const {
-    put(values, data + row * width, scale ? scale + row : nullptr, width);
+// Keys and values of the times so far, in blocks from `spare`, where they go back to.
+class Blocks {
+ public:
+  explicit Blocks(std::vector<Memory<char>>& spare) : spare_(spare) {}
+  ~Blocks() {
+    for (auto& block : taken_) spare_.push_back(std::move(block));
   }
+  char* take(int64_t bytes) {
+    bytes = (bytes + 63) / 64 * 64;
+    if (bytes > SIZE) {
+      large_.push_back(reserve<char>(bytes));
+      return large_.back().get();
+    }
+    if (taken_.empty() || used_ + bytes > SIZE) {
+      if (spare_.empty()) spare_.push_back(reserve<char>(SIZE));
+      taken_.push_back(std::move(spare_.back()));
+      spare_.pop_back();
+      used_ = 0;
+    }
+    used_ += bytes;
+    return taken_.back().get() + used_ - bytes;
+  }
+
+ private:
+  static constexpr int64_t SIZE = 1 << 20;
+  std::vector<Memory<char>>& spare_;
+  std::vector<Memory<char>> taken_, large_;
+  int64_t used_ = 0;
 };
 
-// x_RD = embedding · factor + the position's row.
-void embed_rows(const int64_t* tokens, const float* table, const float* positions, const int64_t* places, float factor,
-                float* x, int64_t rows, int64_t size) {
-#pragma omp parallel for schedule(static) if (rows > 8)
-  for (int64_t row = 0; row < rows; ++row) {
-    const float* from = table + tokens[row] * size;
-    const float* place = positions ? positions + places[row] * size : nullptr;
-    float* to = x + row * size;
-#pragma omp simd
-    for (int64_t d = 0; d < size; ++d) to[d] = from[d] * factor + (place ? place[d] : 0.0f);
-  }
-}
-
-// post: x = norm(x + change).  pre: x = x + change, and the next sublayer sees norm(x). No change, no norm: x itself.
-template <typename Form>
-void add_norm_rows(Product<typename Form::In> change, float* x, const float* gain, const float* bias, float eps,
-                   bool centred, bool post, Rows<typename Form::Out> seen, int64_t rows) {
-  int64_t size = seen.width;
-#pragma omp parallel if (rows > 8)
-  {
-    std::vector<float> buffer(2 * size);
-    float *sum = buffer.data(), *normed = sum + size;
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < rows; ++row) {
-      float* own = x + row * size;
-      if (change.data) {
-        change.fetch(row, 0, size, sum);
-#pragma omp simd
-        for (int64_t d = 0; d < size; ++d) sum[d] += own[d];
-      } else {
-        std::copy(own, own + size, sum);
-      }
-      if (!gain) {
-        std::copy(sum, sum + size, own);
-        seen.take(row, own);
-        continue;
-      }
-      float total = 0;
-      if (centred) {
-#pragma omp simd reduction(+ : total)
-        for (int64_t d = 0; d < size; ++d) total += sum[d];
-      }
-      float mean = total / size, square = 0;
-#pragma omp simd reduction(+ : square)
-      for (int64_t d = 0; d < size; ++d) square += (sum[d] - mean) * (sum[d] - mean);
-      float rate = 1.0f / std::sqrt(square / size + eps);
-#pragma omp simd
-      for (int64_t d = 0; d < size; ++d) normed[d] = (sum[d] - mean) * rate * gain[d] + (bias ? bias[d] : 0.0f);
-      const float* next = post ? normed : sum;
-      std::copy(next, next + size, own);
-      seen.take(row, normed);
-    }
-  }
-}
-
-enum Activation { RELU = 0, GELU = 1, SWIGLU = 2 };
+struct State {
+  virtual ~State() = default;
+  virtual const float* step(const int64_t* tokens, int64_t* width) = 0;  // logits; the width of their rows
+  virtual int64_t rows() const = 0;
+  virtual void reorder(const int64_t* rows, int64_t count) = 0;
+  virtual const std::vector<int64_t>& barred() const = 0;
+  virtual int64_t vocabulary() const = 0;
+};
 
 template <typename Form>
-void activate_rows(Product<typename Form::In> hidden, int kind, Rows<typename Form::Out> seen, int64_t rows) {
-  int64_t size = seen.width;
-#pragma omp parallel if (rows > 8)
-  {
-    std::vector<float> buffer(hidden.width);
-    float* h = buffer.data();
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < rows; ++row) {
-      hidden.fetch(row, 0, hidden.width, h);
-      if (kind == RELU) {
-#pragma omp simd
-        for (int64_t i = 0; i < size; ++i) h[i] = std::max(h[i], 0.0f);
-      } else if (kind == GELU) {
-        for (int64_t i = 0; i < size; ++i) h[i] *= 0.5f * (1.0f + std::erf(h[i] * 0.70710678f));
-      } else {
-#pragma omp simd
-        for (int64_t i = 0; i < size; ++i) h[i] = h[i] / (1.0f + fast_exp(-h[i])) * h[size + i];
-      }
-      seen.take(row, h);
-    }
-  }
-}
-
-// Keys and values of each row, side by side (2D), into the cache.
-template <typename Form>
-void keep_rows(Product<typename Form::In> product, int64_t first, typename Form::Kept* kept, int64_t rows,
-               int64_t size) {
-#pragma omp parallel if (rows > 8)
-  {
-    std::vector<float> buffer(size);
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < rows; ++row) {
-      product.fetch(row, first, size, buffer.data());
-      put(buffer.data(), kept + row * size, nullptr, size);
-    }
-  }
-}
-
-// softmax(q kᵀ · scale) v for each row over its own keys; `key(row, j)` is where its j-th key stands, its value D on.
-template <typename Form, typename Key, typename Count>
-void attend_rows(Product<typename Form::In> query, Key key, Count count, int64_t longest, float scale,
-                 Rows<typename Form::Out> seen, int64_t rows, int64_t heads) {
+class StateOf : public State {
+ public:
   using Kept = typename Form::Kept;
-  int64_t size = seen.width, head_size = size / heads;
-#pragma omp parallel if (rows > 8)
-  {
-    std::vector<float> buffer(2 * size + heads * longest);
-    float *q = buffer.data(), *out = q + size, *weights = out + size;
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < rows; ++row) {
-      query.fetch(row, 0, size, q);
-      int64_t keys = count(row);
-      for (int64_t j = 0; j < keys; ++j) {
-        const Kept* k = key(row, j);
-        for (int64_t h = 0; h < heads; ++h) {
-          const Kept* k_head = k + h * head_size;
-          const float* q_head = q + h * head_size;
-          float dot = 0;
-#pragma omp simd reduction(+ : dot)
-          for (int64_t i = 0; i < head_size; ++i) dot += q_head[i] * read(k_head[i]);
-          weights[h * longest + j] = dot * scale;
-        }
+
+  // `ids` are the sources one after the other, each with its EOS; `positions` has rows for every place there will be.
+  StateOf(const Model<Form>& model, Workshop<Form>& workshop, const int64_t* ids, const int64_t* lengths, int64_t sentences, int64_t max_length,
+          const float* src_positions, const float* tgt_positions)
+      : model_(model), workshop_(workshop), lent_(workshop.take()), bench_(*lent_), blocks_(std::make_unique<Blocks>(bench_.blocks)),
+        D(model.sizes.d_model), max_length_(max_length), positions_(tgt_positions) {
+    std::vector<int64_t> places, sentence_of;
+    for (int64_t b = 0; b < sentences; ++b) {
+      starts_.push_back(places.size());
+      lengths_.push_back(lengths[b]);
+      sentence_.push_back(b);
+      for (int64_t place = 0; place < lengths[b]; ++place) {
+        places.push_back(place);
+        sentence_of.push_back(b);
       }
-      for (int64_t h = 0; h < heads; ++h) {
-        float* w = weights + h * longest;
-        float top = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < keys; ++j) top = std::max(top, w[j]);
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < keys; ++j) {
-          w[j] = fast_exp(w[j] - top);
-          sum += w[j];
-        }
-        float share = 1.0f / sum;
-        for (int64_t j = 0; j < keys; ++j) w[j] *= share;
-      }
-      std::fill(out, out + size, 0.0f);
-      for (int64_t j = 0; j < keys; ++j) {
-        const Kept* v = key(row, j) + size;
-        for (int64_t h = 0; h < heads; ++h) {
-          float weight = weights[h * longest + j];
-          const Kept* v_head = v + h * head_size;
-          float* out_head = out + h * head_size;
-#pragma omp simd
-          for (int64_t i = 0; i < head_size; ++i) out_head[i] += weight * read(v_head[i]);
-        }
-      }
-      seen.take(row, out);
+    }
+    encode(ids, places, sentence_of, src_positions);
+    table_.resize(sentences * max_length);
+    times_.resize(model.decoder.size());
+  }
+
+  ~StateOf() override {
+    blocks_.reset();
+    workshop_.give_back(std::move(lent_));
+  }
+
+  const float* step(const int64_t* tokens, int64_t* width) override {
+    const auto& layers = model_.decoder;
+    const int64_t R = sentence_.size(), time = length_++;
+    for (int64_t r = 0; r < R; ++r) table_[r * max_length_ + time] = static_cast<int32_t>(r);
+    std::vector<int64_t> places(R, time);
+    Stream<Form> stream(model_, bench_);
+    stream.begin(tokens, places.data(), R, model_.tgt_table, positions_, layers[0].self.norm);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const Layer<Form>& layer = layers[i];
+      const Norm& next = i + 1 < layers.size() ? layers[i + 1].self.norm : model_.decoder_norm;
+      const bool post = model_.sizes.post;
+      attend_past(stream, layer.self, post ? layer.self.norm : layer.cross.norm, times_[i]);
+      attend_source(stream, layer.cross, post ? layer.cross.norm : layer.ffn.norm, memories_[i].get());
+      stream.feed_forward(layer.ffn, post ? layer.ffn.norm : next);
+    }
+    *width = model_.vocabulary.padded;
+    return stream.project(model_.vocabulary);
+  }
+
+  int64_t rows() const override { return sentence_.size(); }
+  const std::vector<int64_t>& barred() const override { return model_.barred; }
+  int64_t vocabulary() const override { return model_.sizes.tgt_vocabulary; }
+
+  void reorder(const int64_t* rows, int64_t count) override {
+    std::vector<int32_t> table(count * max_length_);
+    std::vector<int64_t> sentence(count);
+    for (int64_t r = 0; r < count; ++r) {
+      std::copy_n(table_.data() + rows[r] * max_length_, length_, table.data() + r * max_length_);
+      sentence[r] = sentence_[rows[r]];
+    }
+    table_ = std::move(table);
+    sentence_ = std::move(sentence);
+  }
+
+ private:
+  void encode(const int64_t* ids, const std::vector<int64_t>& places, const std::vector<int64_t>& sentence_of,
+              const float* positions) {
+    const auto& layers = model_.encoder;
+    const int64_t R = places.size();
+    Memory<Kept> kept = reserve<Kept>(R * 2 * D);
+    Stream<Form> stream(model_, bench_);
+    stream.begin(ids, places.data(), R, model_.src_table, positions, layers[0].self.norm);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const Layer<Form>& layer = layers[i];
+      const Norm& next = i + 1 < layers.size() ? layers[i + 1].self.norm : model_.encoder_norm;
+      const bool post = model_.sizes.post;
+      const int64_t width = layer.self.qkv.padded;
+      float* qkv = bench_.qkv.at_least(R * width);
+      layer.self.qkv(bench_.seen, 0, R, qkv);
+      for (int64_t r = 0; r < R; ++r) keep(qkv + r * width + D, kept.get() + r * 2 * D, 2 * D);
+      stream.attend(layer.self.out, post ? layer.self.norm : layer.ffn.norm, [&](int64_t r, float* out) {
+        mix_sentence(qkv + r * width, sentence_of[r], kept.get(), out);
+      });
+      stream.feed_forward(layer.ffn, post ? layer.ffn.norm : next);
+    }
+    for (const Layer<Form>& layer : model_.decoder) {
+      const Product<Form>& product = layer.cross.memory;
+      const float* made = stream.project(product);
+      memories_.push_back(reserve<Kept>(R * 2 * D));
+      for (int64_t r = 0; r < R; ++r) keep(made + r * product.padded, memories_.back().get() + r * 2 * D, 2 * D);
     }
   }
-}
 
-// The `width` best log-probabilities of each row, best first, the lower token first among equals. `barred` tokens are
-// never taken, but count in the softmax. Returns whether every row was made of numbers.
-template <typename T>
-bool best_rows(Product<T> logits, const int64_t* barred, int64_t n_barred, int64_t width, float* best, int64_t* token,
-               int64_t rows) {
-  const int64_t size = logits.width, step = 64;
-  bool numbers = true;
-#pragma omp parallel if (rows > 1) reduction(&& : numbers)
-  {
-    std::vector<float> buffer(size);
-    float* line = buffer.data();
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < rows; ++row) {
-      logits.fetch(row, 0, size, line);
-      float top = -INFINITY, sum = 0;
-#pragma omp simd reduction(max : top)
-      for (int64_t v = 0; v < size; ++v) top = std::max(top, line[v]);
-#pragma omp simd reduction(+ : sum)
-      for (int64_t v = 0; v < size; ++v) sum += fast_exp(line[v] - top);
-      float log_sum = top + std::log(sum);
-      numbers = numbers && !std::isnan(log_sum);  // one NaN or +inf among the logits is enough
-      for (int64_t i = 0; i < n_barred; ++i) line[barred[i]] = -INFINITY;
-      float* own = best + row * width;
-      int64_t* chosen = token + row * width;
-      std::fill(own, own + width, -INFINITY);
-      std::fill(chosen, chosen + width, 0);
-      for (int64_t start = 0; start < size; start += step) {
-        int64_t end = std::min(size, start + step);
-        float highest = -INFINITY;
-#pragma omp simd reduction(max : highest)
-        for (int64_t v = start; v < end; ++v) highest = std::max(highest, line[v]);
-        if (!(highest > own[width - 1])) continue;
-        for (int64_t v = start; v < end; ++v) {
-          if (!(line[v] > own[width - 1])) continue;
-          int64_t place = width - 1;
-          for (; place > 0 && own[place - 1] < line[v]; --place) {
-            own[place] = own[place - 1];
-            chosen[place] = chosen[place - 1];
+  void mix_sentence(const float* query, int64_t sentence, const Kept* kept, float* out) {
+    const int64_t count = lengths_[sentence];
+    const Kept* first = kept + starts_[sentence] * 2 * D;
+    mix(query, [=](int64_t j) { return first + j * 2 * D; }, count, out);
+  }
+
+  template <typename Key>
+  void mix(const float* query, Key key, int64_t count, float* out) {
+    const int64_t heads = model_.sizes.n_heads;
+    const float scale = 1.0f / std::sqrt(static_cast<float>(D / heads));
+    attend<Kept>(query, key, count, scale, D, heads, bench_.scores.at_least(heads * count), out);
+  }
+
+  // Each row sees its own past: at time t it stood in row table[row, t] of the keys kept then.
+  void attend_past(Stream<Form>& stream, const Attention<Form>& part, const Norm& after, std::vector<Kept*>& times) {
+    const int64_t R = stream.rows, width = part.qkv.padded;
+    float* qkv = bench_.qkv.at_least(R * width);
+    part.qkv(bench_.seen, 0, R, qkv);
+    Kept* kept = reinterpret_cast<Kept*>(blocks_->take(R * 2 * D * sizeof(Kept)));
+    for (int64_t r = 0; r < R; ++r) keep(qkv + r * width + D, kept + r * 2 * D, 2 * D);
+    times.push_back(kept);
+    stream.attend(part.out, after, [&](int64_t r, float* out) {
+      const int32_t* stood = table_.data() + r * max_length_;
+      Kept* const* at = times.data();
+      mix(qkv + r * width, [=](int64_t t) { return at[t] + stood[t] * 2 * D; }, length_, out);
+    });
+  }
+
+  void attend_source(Stream<Form>& stream, const Attention<Form>& part, const Norm& after, const Kept* memory) {
+    const int64_t R = stream.rows, width = part.qkv.padded;
+    float* query = bench_.qkv.at_least(R * width);
+    part.qkv(bench_.seen, 0, R, query);
+    stream.attend(part.out, after, [&](int64_t r, float* out) {
+      mix_sentence(query + r * width, sentence_[r], memory, out);
+    });
+  }
+
+  const Model<Form>& model_;
+  Workshop<Form>& workshop_;
+  std::unique_ptr<Bench<Form>> lent_;
+  Bench<Form>& bench_;
+  std::unique_ptr<Blocks> blocks_;
+  const int64_t D, max_length_;
+  const float* positions_;
+  int64_t length_ = 0;
+  std::vector<int64_t> starts_, lengths_, sentence_;
+  std::vector<int32_t> table_;
+  std::vector<Memory<Kept>> memories_;      // a layer's keys and values of all sources
+  std::vector<std::vector<Kept*>> times_;   // a layer's keys and values of each time
+};
+
+// ---- the search ----
+
+struct Search {
+  int64_t beam, n_best;
+  const int64_t* max_lengths;   // B
+  const double* divisors;       // of a score, by the length of what was written
+  // Results: n_best places a sentence, each with room for the longest.
+  int64_t room;
+  int64_t* ids;
+  float* log_probs;
+  float* totals;
+  int64_t* lengths;  // tokens, EOS among them; 0: nothing was found for this place
+  int8_t* finished;
+};
+
+struct Node {  // a token and where it was written
+  int64_t before, token;
+  float log_prob;
+};
+
+struct Candidate {
+  int64_t sentence, row, node;
+  float total;
+};
+
+struct Ended {
+  double score;
+  int64_t node, length;
+  float total;
+  bool finished;
+};
+
+// beam.py says what a step is. Returns 0, or the place of the first token whose probabilities were not numbers.
+class Beam {
+ public:
+  Beam(State& state, const Search& how, int64_t sentences, int64_t bos, int64_t eos)
+      : state(state), how(how), B(sentences), bos(bos), eos(eos), finished(sentences), cut(sentences),
+        worst(sentences, -INFINITY) {}
+
+  int64_t run() {
+    for (int64_t b = 0; b < B; ++b) living.push_back({b, b, -1, 0.0f});
+    std::vector<int64_t> tokens(B, bos), parents;
+    const int64_t longest = *std::max_element(how.max_lengths, how.max_lengths + B);
+    for (int64_t position = 0; position < longest; ++position) {
+      if (!grow(tokens)) return position + 1;
+      settle(position + 1);
+      std::vector<Candidate> next;
+      tokens.clear();
+      parents.clear();
+      for (const Candidate& one : grown) {
+        if (nodes[one.node].token == eos || how.max_lengths[one.sentence] == position + 1) continue;
+        const float largest = static_cast<float>(how.divisors[how.max_lengths[one.sentence]]);
+        if (!(one.total / largest > static_cast<float>(worst[one.sentence]))) continue;
+        tokens.push_back(nodes[one.node].token);
+        parents.push_back(one.row);
+        next.push_back(one);
+      }
+      if (next.empty()) break;
+      for (size_t r = 0; r < next.size(); ++r) next[r].row = r;
+      const bool moved = parents.size() != living.size() || !in_place(parents);
+      living = std::move(next);
+      if (moved) state.reorder(parents.data(), parents.size());
+    }
+    for (int64_t b = 0; b < B; ++b) tell(b);
+    return 0;
+  }
+
+ private:
+  static bool in_place(const std::vector<int64_t>& rows) {
+    for (size_t r = 0; r < rows.size(); ++r)
+      if (rows[r] != static_cast<int64_t>(r)) return false;
+    return true;
+  }
+
+  // The `beam` best continuations of each sentence, best first; of equals, the one further left.
+  bool grow(const std::vector<int64_t>& tokens) {
+    int64_t width, words = std::min(how.beam, state.vocabulary());
+    float* logits = const_cast<float*>(state.step(tokens.data(), &width));
+    best.resize(words);
+    token.resize(words);
+    highest.resize(state.vocabulary() / BLOCK + 1);
+    grown.clear();
+    bool numbers = true;
+    std::vector<Candidate> row_best;
+    std::vector<Node> row_nodes;
+    for (size_t first = 0; first < living.size();) {
+      const int64_t sentence = living[first].sentence;
+      row_best.clear();
+      row_nodes.clear();
+      size_t r = first;
+      for (; r < living.size() && living[r].sentence == sentence; ++r) {
+        numbers &= best_words(logits + r * width, state.vocabulary(), state.barred(), words, highest.data(),
+                              best.data(), token.data());
+        for (int64_t c = 0; c < words && best[c] > -INFINITY; ++c) {
+          const float total = living[r].total + best[c];
+          if (static_cast<int64_t>(row_best.size()) == how.beam && !(total > row_best.back().total)) continue;
+          size_t place = row_best.size();
+          while (place > 0 && row_best[place - 1].total < total) --place;
+          row_best.insert(row_best.begin() + place, {sentence, static_cast<int64_t>(r), 0, total});
+          row_nodes.insert(row_nodes.begin() + place, {living[r].node, token[c], best[c]});
+          if (static_cast<int64_t>(row_best.size()) > how.beam) {
+            row_best.pop_back();
+            row_nodes.pop_back();
           }
-          own[place] = line[v];
-          chosen[place] = v;
         }
       }
-      for (int64_t i = 0; i < width; ++i) own[i] -= log_sum;
+      for (size_t i = 0; i < row_best.size(); ++i) {
+        row_best[i].node = nodes.size();
+        nodes.push_back(row_nodes[i]);
+        grown.push_back(row_best[i]);
+      }
+      if (row_best.empty()) {  // every next token is forbidden
+        for (size_t own = first; own < r; ++own) end(living[own], cut, false);
+      }
+      first = r;
     }
+    return numbers;
   }
-  return numbers;
-}
 
-#ifdef INT8_UNITS
-// Bytes times bytes, 16 columns at once: weights stand as [columns / 16][size / 4][16 columns][4], so that one
-// instruction takes four places of a row to all 16. `R` rows by `16 N` columns stay in registers.
-template <int R, int N>
-void tile(const uint8_t* x, int64_t x_width, const int8_t* w, int64_t size, const int32_t* offset, const float* scale,
-          float* out, int64_t out_width) {
-  __m512i sums[R][N];
-  for (int r = 0; r < R; ++r)
-    for (int n = 0; n < N; ++n) sums[r][n] = _mm512_setzero_si512();
-  for (int64_t k = 0; k < size; k += 4) {
-    __m512i columns[N];
-    for (int n = 0; n < N; ++n) columns[n] = _mm512_loadu_si512(w + n * size * 16 + k * 16);
-    for (int r = 0; r < R; ++r) {
-      int32_t four;
-      std::memcpy(&four, x + r * x_width + k, 4);
-      __m512i row = _mm512_set1_epi32(four);
-      for (int n = 0; n < N; ++n) sums[r][n] = _mm512_dpbusd_epi32(sums[r][n], row, columns[n]);
+  // Take leave of what ended and of what has its full length.
+  void settle(int64_t length) {
+    for (const Candidate& one : grown) {
+      if (nodes[one.node].token == eos) {
+        end(one, finished, true);
+        auto& kept = finished[one.sentence];
+        if (static_cast<int64_t>(kept.size()) > how.n_best) kept.pop_back();
+        if (static_cast<int64_t>(kept.size()) == how.n_best) worst[one.sentence] = kept.back().score;
+      } else if (how.max_lengths[one.sentence] == length) {
+        end(one, cut, false);
+      }
     }
   }
-  for (int n = 0; n < N; ++n) {
-    __m512i offsets = _mm512_loadu_si512(offset + n * 16);
-    __m512 scales = _mm512_loadu_ps(scale + n * 16);
-    for (int r = 0; r < R; ++r) {
-      __m512 values = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r][n], offsets));
-      _mm512_storeu_ps(out + r * out_width + n * 16, _mm512_mul_ps(values, scales));
-    }
-  }
-}
 
-using Tile = void (*)(const uint8_t*, int64_t, const int8_t*, int64_t, const int32_t*, const float*, float*, int64_t);
-constexpr int TALL = 4, WIDE = 3;
-template <int N>
-constexpr Tile TILES[TALL] = {tile<1, N>, tile<2, N>, tile<3, N>, tile<4, N>};
-#endif
+  // Highest score first; of equals, the one found first.
+  void end(const Candidate& one, std::vector<std::vector<Ended>>& where, bool done) {
+    int64_t length = 0;
+    for (int64_t node = one.node; node >= 0; node = nodes[node].before) ++length;
+    const double score = static_cast<double>(one.total) / how.divisors[length];
+    auto& kept = where[one.sentence];
+    size_t place = kept.size();
+    while (place > 0 && kept[place - 1].score < score) --place;
+    kept.insert(kept.begin() + place, {score, one.node, length, one.total, done});
+  }
 
-// out_RN = x w: `columns` is a multiple of 16, `size` of 4; `offset` is what the bytes' zero adds to each column.
-void int8_product(const uint8_t* x, const int8_t* w, const int32_t* offset, const float* scale, float* out,
-                  int64_t rows, int64_t columns, int64_t size) {
-#ifdef INT8_UNITS
-  int64_t bands = (columns / 16 + WIDE - 1) / WIDE;
-#pragma omp parallel for schedule(static) if (rows * columns * size > 65536)
-  for (int64_t band = 0; band < bands; ++band) {
-    int64_t first = band * WIDE * 16;
-    int64_t vectors = std::min<int64_t>(WIDE, (columns - first) / 16);
-    for (int64_t row = 0; row < rows; row += TALL) {
-      int64_t height = std::min<int64_t>(TALL, rows - row);
-      const Tile* tiles = vectors == 3 ? TILES<3> : vectors == 2 ? TILES<2> : TILES<1>;
-      tiles[height - 1](x + row * size, size, w + first * size, size, offset + first, scale + first,
-                        out + row * columns + first, columns);
+  void tell(int64_t sentence) {
+    std::vector<Ended>& all = finished[sentence];
+    all.insert(all.end(), cut[sentence].begin(), cut[sentence].end());
+    for (int64_t i = 0; i < how.n_best; ++i) {
+      const int64_t at = sentence * how.n_best + i;
+      how.lengths[at] = 0;
+      how.finished[at] = -1;
+      if (i >= static_cast<int64_t>(all.size())) continue;
+      const Ended& one = all[i];
+      how.totals[at] = one.total;
+      how.lengths[at] = one.length;
+      how.finished[at] = one.finished;
+      int64_t place = one.length;
+      for (int64_t node = one.node; node >= 0; node = nodes[node].before) {
+        --place;
+        how.ids[at * how.room + place] = nodes[node].token;
+        how.log_probs[at * how.room + place] = nodes[node].log_prob;
+      }
     }
   }
-#endif
-}
+
+  State& state;
+  const Search& how;
+  const int64_t B, bos, eos;
+  std::vector<Node> nodes;
+  std::vector<Candidate> living, grown;
+  std::vector<std::vector<Ended>> finished, cut;
+  std::vector<double> worst;  // the score that a newcomer must beat
+  std::vector<float> best, highest;
+  std::vector<int64_t> token;
+};
+
+// ---- what engine.py calls ----
+
+struct Engine {
+  virtual ~Engine() = default;
+  virtual std::unique_ptr<State> begin(const int64_t* ids, const int64_t* lengths, int64_t sentences,
+                                       int64_t max_length, const float* src_positions,
+                                       const float* tgt_positions) const = 0;
+};
+
+template <typename Form>
+struct EngineOf : Engine {
+  Model<Form> model;
+  mutable Workshop<Form> workshop;
+  EngineOf(const Sizes& sizes, float eps, float scale, Weights weights, std::vector<int64_t> barred)
+      : model(sizes, eps, scale, weights, std::move(barred)) {}
+  std::unique_ptr<State> begin(const int64_t* ids, const int64_t* lengths, int64_t sentences, int64_t max_length,
+                               const float* src_positions, const float* tgt_positions) const override {
+    return std::make_unique<StateOf<Form>>(model, workshop, ids, lengths, sentences, max_length, src_positions,
+                                           tgt_positions);
+  }
+};
 
 }  // namespace
 
-#define PRODUCT_ARGUMENTS const void *data, const float *scale, const float *bias, int64_t width
-#define PRODUCT(form) \
-  Product<form::In> { static_cast<const form::In*>(data), scale, bias, width }
-#define SEEN_ARGUMENTS void *seen, float *seen_scale, int64_t seen_width, int64_t rows
-#define SEEN(form) \
-  Rows<form::Out> { static_cast<form::Out*>(seen), seen_scale, seen_width }
-
-#define EXPORT(form, suffix)                                                                                         \
-  void regard_add_norm_##suffix(PRODUCT_ARGUMENTS, float* x, const float* gain, const float* norm_bias, float eps,   \
-                                int centred, int post, SEEN_ARGUMENTS) {                                             \
-    add_norm_rows<form>(PRODUCT(form), x, gain, norm_bias, eps, centred, post, SEEN(form), rows);                    \
-  }                                                                                                                  \
-  void regard_activate_##suffix(PRODUCT_ARGUMENTS, int kind, SEEN_ARGUMENTS) {                                       \
-    activate_rows<form>(PRODUCT(form), kind, SEEN(form), rows);                                                      \
-  }                                                                                                                  \
-  void regard_keep_##suffix(PRODUCT_ARGUMENTS, int64_t first, void* kept, int64_t rows, int64_t size) {              \
-    keep_rows<form>(PRODUCT(form), first, static_cast<form::Kept*>(kept), rows, size);                               \
-  }                                                                                                                  \
-  /* Each row sees the keys of its sentence, which stand together. */                                                \
-  void regard_attend_sentence_##suffix(PRODUCT_ARGUMENTS, const void* kept, const int64_t* sentence,                 \
-                                       const int64_t* start, const int64_t* length, int64_t longest, float factor,   \
-                                       int64_t heads, SEEN_ARGUMENTS) {                                              \
-    auto keys = static_cast<const form::Kept*>(kept);                                                                \
-    auto key = [=](int64_t row, int64_t j) { return keys + (start[sentence[row]] + j) * 2 * seen_width; };           \
-    auto count = [=](int64_t row) { return length[sentence[row]]; };                                                 \
-    attend_rows<form>(PRODUCT(form), key, count, longest, factor, SEEN(form), rows, heads);                          \
-  }                                                                                                                  \
-  /* Each row sees its own past: at time t it stood in row table[row, t] of the keys kept then. */                   \
-  void regard_attend_past_##suffix(PRODUCT_ARGUMENTS, const uint64_t* kept, const int64_t* table,                    \
-                                   int64_t table_width, int64_t length, float factor, int64_t heads,                 \
-                                   SEEN_ARGUMENTS) {                                                                 \
-    auto key = [=](int64_t row, int64_t t) {                                                                         \
-      return reinterpret_cast<const form::Kept*>(kept[t]) + table[row * table_width + t] * 2 * seen_width;           \
-    };                                                                                                               \
-    auto count = [=](int64_t) { return length; };                                                                    \
-    attend_rows<form>(PRODUCT(form), key, count, length, factor, SEEN(form), rows, heads);                           \
-  }                                                                                                                  \
-  int regard_best_##suffix(PRODUCT_ARGUMENTS, const int64_t* barred, int64_t n_barred, int64_t best_width,           \
-                           float* best, int64_t* token, int64_t rows) {                                              \
-    return best_rows(PRODUCT(form), barred, n_barred, best_width, best, token, rows);                                \
-  }
-
 extern "C" {
-EXPORT(Float32, float32)
-EXPORT(Bfloat16, bfloat16)
-EXPORT(Int8, int8)
-void regard_embed(const int64_t* tokens, const float* table, const float* positions, const int64_t* places,
-                  float factor, float* x, int64_t rows, int64_t size) {
-  embed_rows(tokens, table, positions, places, factor, x, rows, size);
+Engine* regard_engine(int form, const Sizes* sizes, float eps, float scale, const float* const* weights,
+                      const int64_t* barred, int64_t n_barred) {
+  std::vector<int64_t> never(barred, barred + n_barred);
+  switch (form) {
+    case 0: return new EngineOf<Float32>(*sizes, eps, scale, {weights}, never);
+    case 1: return new EngineOf<Bfloat16>(*sizes, eps, scale, {weights}, never);
+    default: return new EngineOf<Int8>(*sizes, eps, scale, {weights}, never);
+  }
 }
-int regard_int8_units() {
-#ifdef INT8_UNITS
-  return 1;
-#else
-  return 0;
-#endif
+void regard_engine_free(Engine* engine) { delete engine; }
+
+State* regard_begin(const Engine* engine, const int64_t* ids, const int64_t* lengths, int64_t sentences,
+                    int64_t max_length, const float* src_positions, const float* tgt_positions) {
+  return engine->begin(ids, lengths, sentences, max_length, src_positions, tgt_positions).release();
 }
-void regard_int8_product(const uint8_t* x, const int8_t* w, const int32_t* offset, const float* scale, float* out,
-                         int64_t rows, int64_t columns, int64_t size) {
-  int8_product(x, w, offset, scale, out, rows, columns, size);
+void regard_state_free(State* state) { delete state; }
+void regard_reorder(State* state, const int64_t* rows, int64_t count) { state->reorder(rows, count); }
+
+// logits_RV
+void regard_step(State* state, const int64_t* tokens, float* logits) {
+  int64_t width, size = state->vocabulary();
+  const float* found = state->step(tokens, &width);
+  for (int64_t r = 0; r < state->rows(); ++r) std::copy_n(found + r * width, size, logits + r * size);
+}
+
+// 0, or the place of the first token whose probabilities were not numbers.
+int64_t regard_search(const Engine* engine, const int64_t* ids, const int64_t* lengths, int64_t sentences,
+                      int64_t max_length, const float* src_positions, const float* tgt_positions, const Search* how,
+                      int64_t bos, int64_t eos) {
+  auto state = engine->begin(ids, lengths, sentences, max_length, src_positions, tgt_positions);
+  return Beam(*state, *how, sentences, bos, eos).run();
 }
 }

@@ -1,18 +1,21 @@
-"""The Transformer, laid out for translating fast: the same mathematics as models/transformer.py, in fewer steps.
+"""The Transformer, laid out for translating fast: the mathematics of models/transformer.py and beam.py in C++.
 
-- Weights are laid out once for the matrix units, in float32, bf16 or int8; the stream between the layers is float32.
-- Sources are packed without padding; a sentence's keys and values are computed once and shared by its hypotheses.
-- The keys and values of each time stay where they were written. A table says in which row a hypothesis stood at each
-  time, so that a beam that changes places copies a few integers.
-- What lies between two products is one C++ kernel, and so is the choice of the best words.
+Weights are laid out once, in float32, bf16 or int8 (products.h); a whole search through a batch is one call
+(engine.cpp), which holds one thread and frees Python for others: several batches are searched at once, a core each.
+Searches with wishes of their own (a forced prefix, blocked n-grams, sampling, an observer) go step by step, and take
+from here the same steps that they take from a model.
 
-Shapes: B sentences, M source length, R rows, D model, V vocabulary, T longest target, C continuations of a row.
+Shapes: B sentences, M source length, R rows, V vocabulary.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+import ctypes
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,19 +23,53 @@ from torch import Tensor, nn
 
 from regard.config import SearchPrecision
 from regard.core.attention import MultiHeadAttention
-from regard.core.embeddings import Embedding
 from regard.core.feedforward import FeedForward
-from regard.core.norms import LayerNorm, RMSNorm
+from regard.core.native import library
+from regard.core.norms import LayerNorm
 from regard.core.positions import LearnedPositions, Positions, sinusoids
 from regard.core.precision import choose_dtype
 from regard.decode.constraints import NEVER_CHOSEN, not_numbers
-from regard.decode.kernels import Form, Kernels, Made, Norm, Rows, load_kernels
+from regard.decode.hypothesis import Hypothesis, penalise_length
 from regard.decode.model import SearchModel
-from regard.decode.products import Product
 from regard.errors import ConfigError
 from regard.models.transformer import Transformer
 from regard.models.translation import TranslationModel
-from regard.text.tokenizer import PAD
+from regard.text.tokenizer import BOS, EOS, PAD
+
+SOURCE = Path(__file__).with_name("engine.cpp")
+Form = Literal["float32", "bfloat16", "int8"]
+FORMS: tuple[Form, ...] = ("float32", "bfloat16", "int8")  # as engine.cpp numbers them
+ACTIVATIONS = {"relu": 0, "gelu": 1, "swiglu": 2, "swish": 3}
+POINTER, INTEGER, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+SOURCES = (POINTER, POINTER, INTEGER, INTEGER, POINTER, POINTER)  # ids, lengths, how many, longest target, positions
+FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "engine": (POINTER, (ctypes.c_int, POINTER, FLOAT, FLOAT, POINTER, POINTER, INTEGER)),
+    "engine_free": (None, (POINTER,)),
+    "begin": (POINTER, (POINTER, *SOURCES)),
+    "state_free": (None, (POINTER,)),
+    "step": (None, (POINTER, POINTER, POINTER)),
+    "reorder": (None, (POINTER, POINTER, INTEGER)),
+    "search": (INTEGER, (POINTER, *SOURCES, POINTER, INTEGER, INTEGER)),
+}
+
+
+class Sizes(ctypes.Structure):
+    _fields_ = tuple(
+        (name, INTEGER)
+        for name in (
+            *("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers", "src_vocabulary", "tgt_vocabulary"),
+            *("post", "centred", "activation", "output_bias"),
+        )
+    )
+
+
+class Search(ctypes.Structure):
+    _fields_ = (
+        *((name, INTEGER) for name in ("beam", "n_best")),
+        *((name, POINTER) for name in ("max_lengths", "divisors")),
+        ("room", INTEGER),
+        *((name, POINTER) for name in ("ids", "log_probs", "totals", "lengths", "finished")),
+    )
 
 
 def build_searcher(model: TranslationModel, precision: SearchPrecision) -> SearchModel[Any]:
@@ -63,76 +100,37 @@ def build_engine(model: Transformer, form: Form) -> Engine | None:
         return None
     if c.position not in ("sinusoidal", "learned", "none"):  # the others act on queries, keys or scores
         return None
-    kernels = load_kernels(form, c.n_heads, c.d_model // c.n_heads)
-    return None if kernels is None else Engine(model, kernels)
-
-
-class SelfAttention:
-    def __init__(self, attention: MultiHeadAttention, kernels: Kernels) -> None:
-        self.qkv = Product(attention.qkv.weight, attention.qkv.bias, kernels)
-        self.out = Product(attention.out.weight, attention.out.bias, kernels)
-
-
-class CrossAttention:
-    def __init__(self, attention: MultiHeadAttention, kernels: Kernels) -> None:
-        weight, bias, size = attention.qkv.weight, attention.qkv.bias, attention.d_model
-        self.query = Product(weight[:size], bias[:size], kernels)
-        self.keys_and_values = Product(weight[size:], bias[size:], kernels)
-        self.out = Product(attention.out.weight, attention.out.bias, kernels)
-
-
-class FeedForwardPart:
-    def __init__(self, ffn: FeedForward, kernels: Kernels) -> None:
-        self.kernels, self.kind = kernels, ffn.kind
-        self.up = Product(ffn.up.weight, ffn.up.bias, kernels)
-        self.down = Product(ffn.down.weight, ffn.down.bias, kernels)
-
-    def __call__(self, seen: Rows) -> Made:
-        return self.down(self.kernels.activate(self.up(seen), self.kind))
-
-
-class Stream:
-    """x_RD on its way through the layers, with the norm that belongs to each sublayer.
-
-    post: each sublayer's norm follows it.   pre: it precedes it, so what follows a sublayer is the next one's norm.
-    """
-
-    def __init__(self, norms: list[Norm], last: Norm | None, post: bool, kernels: Kernels) -> None:
-        self.kernels, self.post = kernels, post
-        self.first = None if post else norms[0]
-        self.following: list[Norm | None] = [*norms] if post else [*norms[1:], last]
-
-    def begin(self, x_RD: Tensor) -> Rows:
-        """What the first sublayer sees."""
-        return self.kernels.add_norm(None, x_RD, self.first, self.post)
-
-    def add(self, sublayer: int, change: Made, x_RD: Tensor) -> Rows:
-        """Add what a sublayer made, and give what the next one sees."""
-        return self.kernels.add_norm(change, x_RD, self.following[sublayer], self.post)
+    if c.ffn not in ACTIVATIONS or c.d_model % 4 or c.d_ff % 4:  # four bytes make a word
+        return None
+    native = library(SOURCE)
+    return None if native is None else Engine(model, form, native)
 
 
 class Engine:
-    """Offers a search what the model itself does (decode/model.py), and `best` besides."""
+    """Offers a search what the model itself does (decode/model.py), and whole beam searches besides."""
 
-    def __init__(self, model: Transformer, kernels: Kernels) -> None:
-        post = model.config.norm_order == "post"
-        self.model, self.kernels = model, kernels
-        encoder, decoder = list(model.encoder), list(model.decoder)
-        self.encoder_attentions = [SelfAttention(layer.attention, kernels) for layer in encoder]  # type: ignore[arg-type]
-        self.encoder_ffns = [FeedForwardPart(layer.ffn, kernels) for layer in encoder]  # type: ignore[arg-type]
-        self.attentions = [SelfAttention(layer.attention, kernels) for layer in decoder]  # type: ignore[arg-type]
-        self.crosses = [CrossAttention(layer.cross, kernels) for layer in decoder]  # type: ignore[arg-type]
-        self.ffns = [FeedForwardPart(layer.ffn, kernels) for layer in decoder]  # type: ignore[arg-type]
-        norms = [layer_norms(layer, "around_attention", "around_ffn") for layer in encoder]
-        self.encoder_stream = Stream(
-            [norm for own in norms for norm in own], last_norm(model.encoder_norm), post, kernels
-        )
-        norms = [layer_norms(layer, "around_attention", "around_cross", "around_ffn") for layer in decoder]
-        self.stream = Stream([norm for own in norms for norm in own], last_norm(model.decoder_norm), post, kernels)
-        self.vocabulary = Product(model.output.weight, None, kernels)
+    def __init__(self, model: Transformer, form: Form, native: ctypes.CDLL) -> None:
+        self.model, self.form = model, form
+        self.call = {name: bind(native, f"regard_{name}", *kinds) for name, kinds in FUNCTIONS.items()}
         self.src_positions = PositionTable(model.src_positions, model.config.d_model)
         self.tgt_positions = PositionTable(model.tgt_positions, model.config.d_model)
-        self.barred = torch.tensor(NEVER_CHOSEN)
+        weights = list_weights(model)
+        # Embeddings and norms stay where they are in the model; the matrices are packed.
+        addresses = np.array([tensor.data_ptr() for tensor in weights], np.uint64)
+        barred = np.array(NEVER_CHOSEN, np.int64)
+        c = model.config
+        norm = model.encoder[0].around_ffn.norm
+        sizes = Sizes(
+            *(c.d_model, c.n_heads, c.d_ff, c.n_encoder_layers, c.n_decoder_layers),
+            *(c.src_vocab_size, c.tgt_vocab_size, c.norm_order == "post", isinstance(norm, LayerNorm)),
+            *(ACTIVATIONS[c.ffn], model.output_bias is not None),
+        )
+        scale = model.tgt_embedding.scale
+        self.handle = self.call["engine"](
+            *(FORMS.index(form), ctypes.addressof(sizes), norm.eps, scale),  # type: ignore[union-attr]
+            *(addresses.ctypes.data, barred.ctypes.data, len(barred)),
+        )
+        weakref.finalize(self, self.call["engine_free"], self.handle)
 
     @property
     def longest_target(self) -> int | None:
@@ -142,93 +140,77 @@ class Engine:
         """Whole targets gain nothing from an engine: the model's own logits."""
         return self.model(src_BM, tgt_BL)  # type: ignore[no-any-return]
 
-    def embed(self, embedding: Embedding, table: PositionTable, ids_R: Tensor, place_R: Tensor, longest: int) -> Tensor:
-        return self.kernels.embed(ids_R, embedding.weight, embedding.scale, table.up_to(longest), place_R)
+    def sources(self, src_BM: Tensor, max_length: int) -> Sources:
+        real_BM = src_BM != PAD
+        return Sources(self, src_BM[real_BM].numpy(), real_BM.sum(dim=1).numpy(), max_length)
 
-    @torch.inference_mode()
     def begin(self, src_BM: Tensor, max_length: int) -> EngineState:
         """Encode, and make room for `max_length` target tokens; one row a sentence."""
-        real_BM = src_BM != PAD
-        length_B = real_BM.sum(dim=1)
-        sentence_R, place_R = real_BM.nonzero(as_tuple=True)
-        sources = Sources(length_B.cumsum(0) - length_B, length_B, int(length_B.max()))
-        sentence_R, place_R = sentence_R.contiguous(), place_R.contiguous()
-        x_RD = self.embed(self.model.src_embedding, self.src_positions, src_BM[real_BM], place_R, src_BM.shape[1])
-        seen = self.encoder_stream.begin(x_RD)
-        for layer, (attention, ffn) in enumerate(zip(self.encoder_attentions, self.encoder_ffns, strict=True)):
-            qkv = attention.qkv(seen)
-            kept = self.kernels.keep(qkv, x_RD.shape[1])
-            seen = self.kernels.attend_sentence(qkv, kept, sentence_R, *sources)
-            seen = self.encoder_stream.add(2 * layer, attention.out(seen), x_RD)
-            seen = self.encoder_stream.add(2 * layer + 1, ffn(seen), x_RD)
-        memories = [self.kernels.keep(cross.keys_and_values(seen), 0) for cross in self.crosses]
-        return EngineState(memories, sources, max_length)
+        sources = self.sources(src_BM, max_length)
+        return EngineState(self, self.call["begin"](self.handle, *sources.arguments()), sources)
 
     def step(self, tokens_R: Tensor, state: EngineState) -> Tensor:
         """Feed one token a row; logits_RV of the next."""
-        made = self.vocabulary(self.advance(tokens_R, state))
-        return made.data_RN if made.scale_R is None else made.data_RN * made.scale_R[:, None]
+        logits_RV = torch.empty(len(tokens_R), self.model.config.tgt_vocab_size)
+        tokens_R = tokens_R.contiguous()
+        self.call["step"](state.handle, tokens_R.data_ptr(), logits_RV.data_ptr())
+        return logits_RV
 
-    def best(self, tokens_R: Tensor, state: EngineState, width: int) -> tuple[Tensor, Tensor]:
-        """(log_prob_RC, token_RC): the same step, and the `width` best words that a search may choose."""
-        logits = self.vocabulary(self.advance(tokens_R, state))
-        found = self.kernels.best(logits, self.barred, width)
-        if found is None:
-            raise not_numbers(state.length)
-        return found
+    def beam_search(
+        self, src_BM: Tensor, beam: int, length_penalty: float, max_lengths: Sequence[int], n_best: int
+    ) -> list[list[Hypothesis]]:
+        """What beam.py finds by the paper's rule, in one call. There is at least one source."""
+        room, places = max(max_lengths), len(src_BM) * n_best
+        sources = self.sources(src_BM, room)
+        divisors = np.array([penalise_length(length, length_penalty) for length in range(room + 1)])
+        limits = np.array(max_lengths, np.int64)
+        found_ids, log_probs = np.empty((places, room), np.int64), np.empty((places, room), np.float32)
+        totals, lengths = np.empty(places, np.float32), np.empty(places, np.int64)
+        finished = np.empty(places, np.int8)  # −1: nothing was found
+        how = Search(
+            *(beam, n_best, limits.ctypes.data, divisors.ctypes.data, room, found_ids.ctypes.data),
+            *(log_probs.ctypes.data, totals.ctypes.data, lengths.ctypes.data, finished.ctypes.data),
+        )
+        if place := self.call["search"](self.handle, *sources.arguments(), ctypes.addressof(how), BOS, EOS):
+            raise not_numbers(place)
+        results: list[list[Hypothesis]] = [[] for _ in src_BM]
+        for at in range(places):
+            if finished[at] >= 0:
+                length, total = int(lengths[at]), float(totals[at])
+                written = tuple(found_ids[at, : length - bool(finished[at])].tolist())
+                tokens = tuple(log_probs[at, :length].tolist())
+                one = Hypothesis(written, total / float(divisors[length]), total, tokens, bool(finished[at]))
+                results[at // n_best].append(one)
+        return results
 
-    @torch.inference_mode()
-    def advance(self, tokens_R: Tensor, state: EngineState) -> Rows:
-        """One token a row through the decoder: what stands before the projection on the vocabulary."""
-        time, rows = state.length, len(tokens_R)
-        place_R = torch.full_like(tokens_R, time)
-        x_RD = self.embed(self.model.tgt_embedding, self.tgt_positions, tokens_R, place_R, time + 1)
-        state.extend(rows)
-        seen = self.stream.begin(x_RD)
-        parts = zip(self.attentions, self.crosses, self.ffns, state.memories, strict=True)
-        for layer, (attention, cross, ffn, memory) in enumerate(parts):
-            qkv = attention.qkv(seen)
-            kept_at = state.keep(layer, self.kernels.keep(qkv, x_RD.shape[1]))
-            seen = self.kernels.attend_past(qkv, kept_at, state.table_RT, state.length)
-            seen = self.stream.add(3 * layer, attention.out(seen), x_RD)
-            seen = self.kernels.attend_sentence(cross.query(seen), memory, state.sentence_R, *state.sources)
-            seen = self.stream.add(3 * layer + 1, cross.out(seen), x_RD)
-            seen = self.stream.add(3 * layer + 2, ffn(seen), x_RD)
-        return seen
 
+class Sources:
+    """Sentences one after the other, and what else the engine wants to know of them; holds what it points to."""
 
-class Sources(NamedTuple):
-    """Where the keys of each sentence begin, how many they are, and the most that one has."""
+    def __init__(self, engine: Engine, ids: Any, lengths: Any, max_length: int) -> None:
+        self.ids, self.lengths = np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(lengths, np.int64)
+        self.max_length = max_length
+        self.positions = (
+            engine.src_positions.up_to(int(self.lengths.max(initial=1))),
+            engine.tgt_positions.up_to(max_length),
+        )
 
-    start_B: Tensor
-    length_B: Tensor
-    longest: int
+    def arguments(self) -> tuple[int | None, ...]:
+        places = (None if table is None else table.data_ptr() for table in self.positions)
+        return (self.ids.ctypes.data, self.lengths.ctypes.data, len(self.lengths), self.max_length, *places)
 
 
 class EngineState:
     """What a search remembers: the sources' keys and values, the past's, and who stood where."""
 
-    def __init__(self, memories: list[Tensor], sources: Sources, max_length: int) -> None:
-        self.memories, self.sources, self.length = memories, sources, 0
-        self.sentence_R = torch.arange(len(sources.length_B))
-        self.table_RT = torch.empty(len(self.sentence_R), max_length, dtype=torch.int64)
-        self.past: list[Tensor] = []  # keeps alive what the addresses point to
-        self.addresses = np.zeros((len(memories), max_length), dtype=np.uint64)
-
-    def extend(self, rows: int) -> None:
-        """A new time begins, in which each row stands where it stands now."""
-        self.table_RT[:, self.length] = torch.arange(rows)
-        self.length += 1
-
-    def keep(self, layer: int, kept: Tensor) -> int:
-        """Keep a layer's keys and values of the present time; where the addresses of all its times stand."""
-        self.past.append(kept)
-        self.addresses[layer, self.length - 1] = kept.data_ptr()
-        return int(self.addresses.ctypes.data) + layer * self.addresses.strides[0]
+    def __init__(self, engine: Engine, handle: int, sources: Sources) -> None:
+        self.engine, self.handle = engine, handle
+        self.sources = sources  # whose table of positions is read at every step
+        weakref.finalize(self, engine.call["state_free"], handle)
 
     def reorder(self, rows_R: Tensor) -> None:
-        self.table_RT = self.table_RT.index_select(0, rows_R)
-        self.sentence_R = self.sentence_R.index_select(0, rows_R)
+        rows_R = rows_R.contiguous()
+        self.engine.call["reorder"](self.handle, rows_R.data_ptr(), len(rows_R))
 
 
 class PositionTable:
@@ -248,20 +230,46 @@ class PositionTable:
         return self.table_LD
 
 
-def layer_norms(layer: nn.Module, *names: str) -> list[Norm]:
-    return [norm_of(getattr(layer, name).norm) for name in names]
+def list_weights(model: Transformer) -> list[Tensor]:
+    """Every parameter that the engine takes, in its order."""
+    listed: list[Tensor] = [model.src_embedding.weight, model.tgt_embedding.weight]
+
+    def linear(part: nn.Module) -> None:
+        listed.extend((part.weight, part.bias))  # type: ignore[arg-type]
+
+    def norm(part: nn.Module) -> None:
+        listed.extend((part.weight, part.bias) if isinstance(part, LayerNorm) else (part.weight,))  # type: ignore[arg-type]
+
+    def attention(part: MultiHeadAttention, around: nn.Module) -> None:
+        linear(part.qkv)
+        linear(part.out)
+        norm(around.norm)  # type: ignore[arg-type]
+
+    def ffn(part: FeedForward, around: nn.Module) -> None:
+        linear(part.up)
+        linear(part.down)
+        norm(around.norm)  # type: ignore[arg-type]
+
+    for layer in [*model.encoder, *model.decoder]:
+        attention(layer.attention, layer.around_attention)
+        if hasattr(layer, "cross"):
+            attention(layer.cross, layer.around_cross)
+        ffn(layer.ffn, layer.around_ffn)
+    if model.config.norm_order == "pre":
+        norm(model.encoder_norm)
+        norm(model.decoder_norm)
+    listed.append(model.output.weight)
+    if model.output_bias is not None:
+        listed.append(model.output_bias)
+    return listed
 
 
-def norm_of(norm: nn.Module) -> Norm:
-    match norm:
-        case LayerNorm():
-            return Norm(norm.weight, norm.bias, norm.eps, True)
-        case RMSNorm():
-            return Norm(norm.weight, None, norm.eps, False)
-        case _:
-            raise TypeError(f"an engine has no kernel for {type(norm).__name__}")
+def output_bias(model: Transformer) -> Tensor | None:
+    return model.output_bias
 
 
-def last_norm(norm: nn.Module) -> Norm | None:
-    """The norm at the end of a pre-norm stack."""
-    return None if isinstance(norm, nn.Identity) else norm_of(norm)
+def bind(native: ctypes.CDLL, name: str, result: Any, arguments: Sequence[Any]) -> ctypes._NamedFuncPointer:
+    """A function with the kinds of its arguments told once, so that a call takes plain numbers."""
+    function = native[name]
+    function.restype, function.argtypes = result, arguments
+    return function

@@ -1,7 +1,8 @@
 """A translation with its probabilities, and the rows of those that are still being written.
 
 Score = log P(y | x) / lp(y), with lp(y) = ((5 + |y|) / 6)^α as in "Attention Is All You Need", section 6.1,
-after Wu et al. 2016, section 7, equation 14. |y| counts the EOS; the coverage penalty is not used.
+after Wu et al. 2016, section 7, equation 14. |y| counts the EOS; the coverage penalty is not used. By the rule
+"huggingface", lp(y) = |y|^α.
 
 Shapes: B sentences, R rows = hypotheses alive, N rows picked, T tokens so far.
 """
@@ -9,9 +10,12 @@ Shapes: B sentences, R rows = hypotheses alive, N rows picked, T tokens so far.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import torch
 from torch import Tensor
+
+from regard.config import BeamRule
 
 
 @dataclass(frozen=True)
@@ -25,9 +29,15 @@ class Hypothesis:
     finished: bool  # ended with EOS, rather than cut at the maximum length or with every next token forbidden
 
 
-def penalise_length(length: int, alpha: float) -> float:
-    """Wu et al.'s divisor: 1 for a single token, growing with the length when alpha > 0."""
-    return float(((5 + length) / 6) ** alpha)
+def penalise_length(length: int, alpha: float, rule: BeamRule = "paper") -> float:
+    """The divisor: 1 for a single token, growing with the length when alpha > 0."""
+    match rule:
+        case "paper":
+            return float(((5 + length) / 6) ** alpha)
+        case "huggingface":
+            return float(length**alpha)
+        case _:
+            assert_never(rule)
 
 
 @dataclass(frozen=True)
@@ -63,10 +73,10 @@ class Living:
             parents.total + log_prob_N,
         )
 
-    def hypotheses(self, finished: bool, alpha: float) -> list[tuple[int, Hypothesis]]:
+    def hypotheses(self, finished: bool, alpha: float, rule: BeamRule = "paper") -> list[tuple[int, Hypothesis]]:
         """Every row as (sentence, hypothesis); the last token of a finished one is its EOS."""
         length = self.ids.shape[1]
-        divisor = penalise_length(length, alpha)
+        divisor = penalise_length(length, alpha, rule)
         written = self.ids[:, : length - 1] if finished else self.ids
         rows = zip(
             self.sentence.tolist(),

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from regard.config import BeamRule
 from regard.decode.constraints import allow, check_lengths, forced_now, stack_prefixes
 from regard.decode.hypothesis import Hypothesis, Living
 from regard.decode.model import SearchModel, State, move_rows
@@ -36,6 +37,7 @@ def sample_search(
     max_lengths: Tensor | Sequence[int],
     n_samples: int = 1,
     length_penalty: float = 0.6,
+    rule: BeamRule = "paper",
     no_repeat_ngram: int = 0,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
@@ -64,7 +66,7 @@ def sample_search(
         forced_R = forced_now(forced_BP, owner_S[living.sentence], position)
         log_probs_RV = allow(logits_RV, living.ids, forced_R, no_repeat_ngram)
         stuck_R = log_probs_RV.amax(dim=1) == -torch.inf
-        found.update(living.pick(stuck_R).hypotheses(False, length_penalty))
+        found.update(living.pick(stuck_R).hypotheses(False, length_penalty, rule))
         parent_R = (~stuck_R).nonzero()[:, 0]
         log_probs_RV = log_probs_RV[parent_R]
         uniform_R = uniform_SL[living.sentence[parent_R], position]
@@ -72,8 +74,8 @@ def sample_search(
         living = living.extend(parent_R, tokens_R, log_probs_RV.gather(1, tokens_R[:, None])[:, 0])
         ended_R = tokens_R == EOS
         cut_R = ~ended_R & (length_S[living.sentence] == position + 1)
-        found.update(living.pick(ended_R).hypotheses(True, length_penalty))
-        found.update(living.pick(cut_R).hypotheses(False, length_penalty))
+        found.update(living.pick(ended_R).hypotheses(True, length_penalty, rule))
+        found.update(living.pick(cut_R).hypotheses(False, length_penalty, rule))
         rows_R = (~ended_R & ~cut_R).nonzero()[:, 0]
         if rows_R.numel() == 0:
             break

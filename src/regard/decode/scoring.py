@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from regard.config import BeamRule
 from regard.decode.constraints import check_ids
 from regard.decode.hypothesis import Hypothesis, penalise_length
 from regard.decode.model import SearchModel, State
@@ -26,6 +27,7 @@ def score_translations(
     translations: Sequence[Sequence[int]],
     *,
     length_penalty: float = 0.6,
+    rule: BeamRule = "paper",
 ) -> list[Hypothesis]:
     """Each given translation (ids without BOS and EOS) with its log-probabilities, as a finished hypothesis."""
     if len(translations) != src_BM.shape[0]:
@@ -46,6 +48,6 @@ def score_translations(
     for ids, row in zip(translations, log_probs_BL.tolist(), strict=True):
         token_log_probs = tuple(row[: len(ids) + 1])
         total = sum(token_log_probs)
-        score = total / penalise_length(len(token_log_probs), length_penalty)
+        score = total / penalise_length(len(token_log_probs), length_penalty, rule)
         scored.append(Hypothesis(tuple(ids), score, total, token_log_probs, finished=True))
     return scored

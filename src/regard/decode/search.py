@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import assert_never
 
 import torch
 from torch import Tensor
 
 from regard.config import DecodeConfig
-from regard.decode.batching import plan_batches
+from regard.decode.batching import plan_batches, share_batches
 from regard.decode.beam import BeamStep, beam_search
+from regard.decode.engine import Engine
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.model import SearchModel, State, limit_lengths
 from regard.decode.sampling import sample_search, spread_seed
@@ -40,10 +42,11 @@ def search(
 
     `observe` hears of every step of a beam search.
     """
-    found: dict[int, list[Hypothesis]] = {}
     rows = how.beam if how.method == "beam" else n_best  # per sentence; what they take must not grow with them
     budget = max(1, how.batch_tokens * 4 // max(rows, 4))
-    for batch in plan_batches([len(ids) + 1 for ids in sources], budget):
+    sizes = [len(ids) + 1 for ids in sources]
+
+    def find(batch: list[int]) -> list[list[Hypothesis]]:
         src_BM = pad_sources([sources[i] for i in batch], device)
         forced = None if prefixes is None else [prefixes[i] for i in batch]
         lengths = limit_lengths(src_BM, how.max_length_ratio, how.max_length_extra)
@@ -51,9 +54,20 @@ def search(
             lengths = [length + len(prefix) for length, prefix in zip(lengths, forced, strict=True)]
         if model.longest_target is not None:
             lengths = [min(length, model.longest_target) for length in lengths]
-        results = search_batch(model, src_BM, how, lengths, n_best, forced, batch, observe)
-        found.update(zip(batch, results, strict=True))
-        done(batch)
+        return search_batch(model, src_BM, how, lengths, n_best, forced, batch, observe)
+
+    found: dict[int, list[Hypothesis]] = {}
+    workers = torch.get_num_threads() if isinstance(model, Engine) and observe is None else 1
+    if workers > 1:  # an engine's search holds one thread
+        batches = share_batches(sizes, budget, workers)
+        with ThreadPoolExecutor(workers) as pool:
+            for batch, results in zip(batches, pool.map(find, batches), strict=True):
+                found.update(zip(batch, results, strict=True))
+                done(batch)
+    else:
+        for batch in plan_batches(sizes, budget):
+            found.update(zip(batch, find(batch), strict=True))
+            done(batch)
     return [found[i] for i in range(len(sources))]
 
 
@@ -74,6 +88,7 @@ def search_batch(
                 src_BM,
                 beam=how.beam,
                 length_penalty=how.length_penalty,
+                rule=how.beam_rule,
                 max_lengths=lengths,
                 n_best=n_best,
                 no_repeat_ngram=how.no_repeat_ngram,
@@ -91,6 +106,7 @@ def search_batch(
                 max_lengths=lengths,
                 n_samples=n_best,
                 length_penalty=how.length_penalty,
+                rule=how.beam_rule,
                 no_repeat_ngram=how.no_repeat_ngram,
                 prefixes=prefixes,
             )

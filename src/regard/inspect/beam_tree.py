@@ -13,6 +13,7 @@ from typing import Literal
 
 import torch
 
+from regard.config import BeamRule
 from regard.decode.beam import BeamStep
 from regard.decode.hypothesis import Hypothesis, penalise_length
 from regard.text.tokenizer import EOS
@@ -36,15 +37,15 @@ class Node:
 class BeamTree:
     """Give `observe` to a beam search of one sentence, then what it found to `finish`."""
 
-    def __init__(self, beam: int, length_penalty: float) -> None:
-        self.beam, self.length_penalty = beam, length_penalty
+    def __init__(self, beam: int, length_penalty: float, rule: BeamRule = "paper") -> None:
+        self.beam, self.length_penalty, self.rule = beam, length_penalty, rule
         self.nodes: list[Node] = []
         self.left_out = 0  # pruned candidates beyond MOST_PRUNED
         self.row_nodes: list[int | None] = [None]  # the node of each row alive
 
     def observe(self, step: BeamStep) -> None:
         number = step.living.ids.shape[1]
-        divisor = penalise_length(number + 1, self.length_penalty)
+        divisor = penalise_length(number + 1, self.length_penalty, self.rule)
         taken = self.add_taken(step, number, divisor)
         self.add_pruned(step, number, divisor)
         alive = step.rows_R.tolist()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from regard.config import DecodeConfig, to_dict
+from regard.decode.beam import BeamStep
 from regard.decode.constraints import check_ids
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.model import SearchModel
@@ -38,8 +39,10 @@ from regard.inspect.interventions import (
     without_mask,
 )
 from regard.inspect.next_token import Guess, Opinion, logit_lens, next_token
+from regard.inspect.parameter import pack_parameter
 from regard.inspect.trace import Trace, trace_translation
 from regard.inspect.wire import pack
+from regard.inspect.writing import Writing
 from regard.models.translation import TranslationModel
 from regard.text.normalise import normalise
 from regard.text.segmentation import segment
@@ -48,7 +51,6 @@ from regard.text.tokenizer import EOS, Tokenizer, Vocabulary
 HEAD_FIRST = ("q", "k", "v", "scores", "weights", "head_out")
 LENS_GUESSES = 5
 UNITS = 12
-MOST_NUMBERS = 1 << 22  # of one parameter in an answer
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Explored(Protocol):
     def searcher(self) -> SearchModel[Any]: ...
 
     def how(self, options: dict[str, Any]) -> DecodeConfig: ...
+
+    def encode_src(self, texts: Sequence[str]) -> list[list[int]]: ...
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,10 @@ class Explorer:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings of the model, of whatever family."""
-        return to_dict(self.translator.model.config)
+        """The settings of the model, of whatever family; and what a family leaves no choice in, but others do."""
+        config = self.translator.model.config
+        fixed = {"position": "relative", "norm_order": "pre", "norm": "rmsnorm"} if config.family == "t5" else {}
+        return {**fixed, **to_dict(config)}
 
     # -- text
 
@@ -140,7 +146,7 @@ class Explorer:
         return asdict(segment(vocabulary, text, self.translator.tokenizer.lowercase))
 
     def source_ids(self, text: str) -> tuple[int, ...]:
-        [ids] = self.translator.tokenizer.encode_src([self.check_text(text)])
+        [ids] = self.translator.encode_src([self.check_text(text)])
         self.check_length(ids, "the text")
         return tuple(ids)
 
@@ -174,7 +180,11 @@ class Explorer:
         return how
 
     def search(
-        self, question: Question, how: DecodeConfig, n_best: int = 1, tree: BeamTree | None = None
+        self,
+        question: Question,
+        how: DecodeConfig,
+        n_best: int = 1,
+        observe: Callable[[BeamStep], None] | None = None,
     ) -> list[Hypothesis]:
         src_ids = self.source_ids(question.text)
         prefix = self.target_ids(question.prefix_ids, "the forced beginning")
@@ -194,13 +204,19 @@ class Explorer:
                 self.translator.device,
                 n_best,
                 [prefix],
-                observe=None if tree is None else tree.observe,
+                observe=observe,
             )
         return found
 
-    def translate(self, question: Question, n_best: int = 1) -> dict[str, Any]:
+    def translate(
+        self, question: Question, n_best: int = 1, tell: Callable[[dict[str, Any]], None] | None = None
+    ) -> dict[str, Any]:
+        """`tell` hears of a beam search while it writes: {"kept": how many tokens stand, "added": what follows}."""
         check_search(question.interventions)
-        found = self.search(question, self.how(question, n_best), n_best)
+        observe = None
+        if tell is not None:
+            observe = Writing(lambda kept, added: tell({"kept": kept, "added": self.likely(added)})).observe
+        found = self.search(question, self.how(question, n_best), n_best, observe)
         src = self.named(self.src, self.source_ids(question.text))
         return {"source": question.text, "src": src, "alternatives": [self.alternative(one) for one in found]}
 
@@ -210,8 +226,8 @@ class Explorer:
         how = self.how(question, n_best or 1)
         if how.method != "beam":
             raise ConfigError(f"the tree of hypotheses is that of a beam search, not of method = {how.method!r}")
-        tree = BeamTree(how.beam, how.length_penalty)
-        found = self.search(question, how, n_best or how.beam, tree)
+        tree = BeamTree(how.beam, how.length_penalty, how.beam_rule)
+        found = self.search(question, how, n_best or how.beam, tree.observe)
         ends = tree.finish(found)
         nodes = [asdict(node) for node in tree.nodes]
         for node, piece in zip(nodes, self.tgt.pieces([node["id"] for node in nodes]), strict=True):
@@ -227,16 +243,18 @@ class Explorer:
 
     def alternative(self, found: Hypothesis) -> dict[str, Any]:
         ids = [*found.ids, EOS] if found.finished else list(found.ids)
-        tokens = self.named(self.tgt, ids)
-        for token, log_prob in zip(tokens, found.token_log_probs, strict=True):
-            token["log_prob"] = log_prob
         return {
             "text": normalise(self.translator.tokenizer.decode_tgt(found.ids)),
             "score": found.score,
             "log_prob": found.log_prob,
             "finished": found.finished,
-            "tokens": tokens,
+            "tokens": self.likely(list(zip(ids, found.token_log_probs, strict=True))),
         }
+
+    def likely(self, tokens: Sequence[tuple[int, float]]) -> list[dict[str, Any]]:
+        """Tokens of a translation with their log-probabilities."""
+        named = self.named(self.tgt, [number for number, _ in tokens])
+        return [{**one, "log_prob": log_prob} for one, (_, log_prob) in zip(named, tokens, strict=True)]
 
     def named(self, vocabulary: Vocabulary, ids: Sequence[int]) -> list[dict[str, Any]]:
         return [{"id": i, "piece": piece} for i, piece in zip(ids, vocabulary.pieces(ids), strict=True)]
@@ -344,34 +362,19 @@ class Explorer:
     def summary(self, trace: Trace) -> dict[str, Any]:
         """Figures of every head, to sort them by."""
         heads = []
+        cross = any(path.endswith(".cross.weights") for path in trace.values)
+        mean_LM = trace.cross_attention() if cross else None
         for path, weights_HLM in trace.values.items():
             if path.endswith(".weights"):
-                for head, figures in enumerate(head_figures(weights_HLM)):
+                across = mean_LM if path.endswith(".cross.weights") else None
+                for head, figures in enumerate(head_figures(weights_HLM, across)):
                     heads.append({"where": path.removesuffix(".weights"), "head": head, **asdict(figures)})
         return {"heads": heads}
 
     # -- the model
 
-    def parameter(self, name: str, rows: str | None = None) -> bytes:
-        """A trained matrix or vector, exact; or some of its rows, named as "3,17,4"."""
-        try:
-            value = self.translator.model.get_parameter(name).detach()
-        except AttributeError:
-            raise ConfigError(f"this model has no parameter {name!r}; the model's ledger has them all") from None
-        if rows is not None:
-            value = value[self.row_numbers(rows, len(value), name)]
-        if value.numel() > MOST_NUMBERS:
-            raise ConfigError(f"{name} has {value.numel():,} numbers, too many to send; name some rows of it")
-        return pack({"parameter": name, "rows": rows}, {name: value.float().cpu().numpy()})
-
-    def row_numbers(self, rows: str, count: int, name: str) -> list[int]:
-        chosen = rows.split(",")
-        wrong = next((row for row in chosen if not row.isdecimal() or int(row) >= count), None)
-        if wrong is not None:
-            raise ConfigError(f"{name} has no row {wrong[:20]!r}: it has {count}, numbered from 0; name them as 3,17,4")
-        if len(chosen) > 4 * self.limits.pieces:
-            raise ConfigError(f"{len(chosen)} rows are too many")
-        return [int(row) for row in chosen]
+    def parameter(self, name: str, rows: str | None = None, columns: str | None = None) -> bytes:
+        return pack_parameter(self.translator.model, name, rows, columns)
 
     @property
     def name(self) -> str:

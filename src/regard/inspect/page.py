@@ -2,6 +2,7 @@
 
 `regard explain` writes it, and a notebook shows it. The answers are the server's own, each under the request that it
 answers; numbers come in the order in which they are likely to be looked at, until the file is as large as it may be.
+What had no room is listed in the file, and the page says so.
 """
 
 from __future__ import annotations
@@ -18,19 +19,24 @@ from regard.errors import RegardError
 from regard.inspect.blocks import count_layers
 from regard.inspect.built import HOW_TO_BUILD, PAGE
 from regard.inspect.explorer import Explorer, Passage, Question
+from regard.inspect.next_token import stream_paths
 from regard.inspect.trace import Trace
 from regard.inspect.wire import to_json
 from regard.text.tokenizer import BOS, EOS
 
-MOST_BYTES = 2_900_000
+MOST_BYTES = 2_900_000  # and the names of what is left out
 MODEL = "0"
 NEXT = 20
-TAPS = (
-    *("embedded", "q", "k", "v", "weights", "head_out", "scores"),
-    *("attn_out", "ffn_out", "ffn_hidden", "resid", "normed", "memory"),
+HEAD = ("q", "k", "v", "weights", "head_out", "scores")  # what one head is shown with
+LESSON = (  # besides heads and embeddings
+    "encoder.0.attention.attn_out",
+    "encoder.0.around_attention.resid",
+    "encoder.0.around_attention.normed",
+    "encoder.0.ffn.ffn_hidden",
 )
 
 Response = tuple[str, bytes]  # the request, the body
+Named = tuple[str, str, bytes]  # what it is for a reader, the request, the body
 
 
 def explain_page(
@@ -49,12 +55,19 @@ def fill(template: str, explorer: Explorer, question: Question, passage: Passage
     trace = explorer.trace(passage)
     responses = {key: shortest(body) for key, body in needed(explorer, question, passage, trace)}
     room = MOST_BYTES - len(template.encode()) - sum(map(len, responses.values()))
-    for key, body in wanted(explorer, passage, trace):
+    kept, left_out = set(), []
+    for name, key, body in wanted(explorer, passage, trace):
         written = shortest(body)
-        if len(written) <= room:
+        cost = len(written) + len(key) + 6
+        if cost <= room:
             responses[key] = written
-            room -= len(written) + len(key) + 6
-    data = json.dumps({"model": MODEL, "text": passage.text, "responses": responses}, ensure_ascii=False)
+            kept.add(name)
+            room -= cost
+        else:
+            left_out.append(name)
+    left_out += [path for path in trace.values if path not in {*kept, *left_out}]  # no panel shows these
+    content = {"model": MODEL, "text": passage.text, "responses": responses, "left_out": left_out}
+    data = json.dumps(content, ensure_ascii=False)
     # In a script element nothing is an entity, and "</script" or "<!--" would end or change it.
     script = f'<script type="application/json" id="regard-data">{data.replace("<", chr(92) + "u003c")}</script>'
     head, end, rest = template.partition("</head>")
@@ -83,38 +96,65 @@ def needed(explorer: Explorer, question: Question, passage: Passage, trace: Trac
         yield "POST /api/beam", to_json(explorer.beam(question))
 
 
-def wanted(explorer: Explorer, passage: Passage, trace: Trace) -> Iterator[Response]:
-    """What it can do without, best first."""
+def wanted(explorer: Explorer, passage: Passage, trace: Trace) -> Iterator[Named]:
+    """What it can do without, best first. All that a head is shown with comes together, since a part shows nothing."""
     place = f"GET /api/trace/{trace_name(passage)}"
     for step in range(len(trace.tgt_tokens)):
-        yield f"{place}/next?k={NEXT}&step={step}", to_json(explorer.next(passage, trace, step, NEXT))
+        yield f"next {step}", f"{place}/next?k={NEXT}&step={step}", to_json(explorer.next(passage, trace, step, NEXT))
     yield from embeddings(explorer, passage)
-    for tap in TAPS[:5]:
-        yield from tensors(explorer, trace, place, tap)
+    yield from tensors(explorer, trace, place, stream(explorer))
     for side, length in (("encoder", len(trace.src_tokens)), ("decoder", len(trace.tgt_tokens))):
         for layer in range(count_layers(trace, side)):
             for position in range(length):
                 key = f"{place}/block?layer={layer}&position={position}&side={side}"
-                yield key, to_json(explorer.block(trace, side, layer, position))
-    for tap in TAPS[5:]:
-        yield from tensors(explorer, trace, place, tap)
-    for path in trace.values:
-        if path.endswith(".head_out"):
-            name = f"{path.removesuffix('.head_out')}.out.weight"
-            yield f"GET /api/models/{MODEL}/parameter?name={name}", explorer.parameter(name)
+                yield f"{side}.{layer} block {position}", key, to_json(explorer.block(trace, side, layer, position))
+    for attention in attentions(trace):
+        yield from tensors(explorer, trace, place, [f"{attention}.{tap}" for tap in HEAD])
+    yield from tensors(explorer, trace, place, LESSON)
+    for attention in attentions(trace):
+        yield from out_matrices(explorer, trace, attention)
 
 
-def embeddings(explorer: Explorer, passage: Passage) -> Iterator[Response]:
+def stream(explorer: Explorer) -> list[str]:
+    """The vectors in the picture of the whole model: what goes in, what leaves each layer, what is handed over."""
+    ends = [path for side in ("encoder", "decoder") for path in stream_paths(explorer.translator.model, side)]
+    return ["src_embedded", "tgt_embedded", "memory", *ends]
+
+
+def attentions(trace: Trace) -> list[str]:
+    """Every attention, those of the first layers first, and in a layer the one across before the others."""
+    found = [path.removesuffix(".weights") for path in trace.values if path.endswith(".weights")]
+
+    def order(where: str) -> tuple[int, bool]:
+        layer = next(filter(str.isdecimal, where.split(".")), "0")
+        return int(layer), not where.endswith("cross")
+
+    return sorted(found, key=order)
+
+
+def out_matrices(explorer: Explorer, trace: Trace, attention: str) -> Iterator[Named]:
+    """The columns of W_O that each head is multiplied with."""
+    if f"{attention}.head_out" not in trace.values:
+        return
+    n_heads, _, size = trace[f"{attention}.head_out"].shape
+    name = f"{attention}.out.weight"
+    for head in range(n_heads):
+        columns = f"{head * size}-{(head + 1) * size}"
+        key = f"GET /api/models/{MODEL}/parameter?columns={columns}&name={name}"
+        yield f"{name} [{columns}]", key, explorer.parameter(name, columns=columns)
+
+
+def embeddings(explorer: Explorer, passage: Passage) -> Iterator[Named]:
     """The rows of the tables that go into the encoder and the decoder."""
     for side, ids in (("src", (*passage.src_ids, EOS)), ("tgt", (BOS, *passage.tgt_ids))):
         name, rows = f"{side}_embedding.weight", ",".join(map(str, ids))
-        yield f"GET /api/models/{MODEL}/parameter?name={name}&rows={rows}", explorer.parameter(name, rows)
+        yield name, f"GET /api/models/{MODEL}/parameter?name={name}&rows={rows}", explorer.parameter(name, rows)
 
 
-def tensors(explorer: Explorer, trace: Trace, place: str, tap: str) -> Iterator[Response]:
-    for path in trace.values:
-        if path.rpartition(".")[2].removeprefix("src_").removeprefix("tgt_") == tap:
-            yield f"{place}/tensor?path={quote(path)}", explorer.tensor(trace, path, None)
+def tensors(explorer: Explorer, trace: Trace, place: str, paths: Sequence[str]) -> Iterator[Named]:
+    for path in paths:
+        if path in trace.values:  # models of other families have fewer
+            yield path, f"{place}/tensor?path={quote(path)}", explorer.tensor(trace, path, None)
 
 
 def trace_name(passage: Passage) -> str:

@@ -20,6 +20,7 @@ from regard.text.tokenizer import BOS, EOS, UNK, Tokenizer, Vocabulary
 
 LONGEST = 2048  # places in the table of positions that CTranslate2 gets
 POSITIONS = ("sinusoidal", "learned", "none")
+GATED = ("swiglu", "geglu")
 Weights = dict[str, np.ndarray]
 
 
@@ -36,6 +37,8 @@ def export_ctranslate2(folder: Path, output: Path, quantization: str | None = No
             f"{folder} has {config.position} positions, which CTranslate2 does not know in a translator; "
             f"it knows {', '.join(POSITIONS)}"
         )
+    if config.ffn == "moe":
+        raise ConfigError(f"{folder} has ffn = {config.ffn!r}, which the export to CTranslate2 does not know")
     spec = build_spec(config, description, read_weights(folder))
     spec.validate()
     spec.optimize(quantization=quantization)
@@ -52,14 +55,17 @@ def build_spec(config: ModelConfig, description: ModelDescription, weights: Weig
     activations = {
         "relu": common_spec.Activation.RELU,
         "gelu": common_spec.Activation.GELU,
+        "gelu_tanh": common_spec.Activation.GELUTanh,
+        "swish": common_spec.Activation.SWISH,
         "swiglu": common_spec.Activation.SWISH,
+        "geglu": common_spec.Activation.GELUTanh,
     }
     spec = TransformerSpec.from_config(
         (config.n_encoder_layers, config.n_decoder_layers),
         config.n_heads,
         pre_norm=config.norm_order == "pre",
         activation=activations[config.ffn],
-        ffn_glu=config.ffn == "swiglu",
+        ffn_glu=config.ffn in GATED,
         rms_norm=config.norm == "rmsnorm",
     )
     spec.config.layer_norm_epsilon = 1e-6 if config.norm == "rmsnorm" else 1e-5
@@ -82,6 +88,8 @@ def fill_ends(spec: Any, config: ModelConfig, weights: Weights) -> None:
     spec.encoder.embeddings[0].weight = source
     spec.decoder.embeddings.weight = target
     spec.decoder.projection.weight = weights.get("output.weight", target)
+    if config.output_bias:
+        spec.decoder.projection.bias = weights["output_bias"]
     spec.encoder.position_encodings.encodings = position_table("src_positions", config, weights)
     spec.decoder.position_encodings.encodings = position_table("tgt_positions", config, weights)
     if config.norm_order == "pre":
@@ -111,7 +119,7 @@ def fill_attention(spec: Any, name: str, around: str, weights: Weights) -> None:
 
 
 def fill_ffn(spec: Any, layer: str, config: ModelConfig, weights: Weights) -> None:
-    if config.ffn == "swiglu":
+    if config.ffn in GATED:
         weight, bias = weights[f"{layer}.ffn.up.weight"], weights[f"{layer}.ffn.up.bias"]
         for linear, rows in (
             (spec.linear_0, slice(None, config.d_ff)),

@@ -2,19 +2,76 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TypeVar, assert_never
 
-from regard.config import FamilyConfig, ModelConfig, RecurrentConfig
+from torch import nn
+
+from regard.config import (
+    BertConfig,
+    DeepSeekConfig,
+    FamilyConfig,
+    GptConfig,
+    ModelConfig,
+    RecurrentConfig,
+    T5Config,
+    ViTConfig,
+)
+from regard.errors import ConfigError
+from regard.models.bert import Bert
+from regard.models.deepseek import DeepSeek
+from regard.models.gpt import Gpt
+from regard.models.language import LanguageModel
 from regard.models.recurrent import RecurrentModel
+from regard.models.t5 import T5
 from regard.models.transformer import Transformer
 from regard.models.translation import TranslationModel
+from regard.models.vit import ViT
+
+Kind = TypeVar("Kind", bound=nn.Module)
 
 
-def build_model(config: FamilyConfig, initialise: bool = True) -> TranslationModel:
+def build_model(config: FamilyConfig, initialise: bool = True) -> nn.Module:
     match config:
         case ModelConfig():
             return Transformer(config, initialise)
         case RecurrentConfig():
             return RecurrentModel(config, initialise)
+        case T5Config():
+            return T5(config, initialise)
+        case GptConfig():
+            return Gpt(config, initialise)
+        case BertConfig():
+            return Bert(config, initialise)
+        case DeepSeekConfig():
+            return DeepSeek(config, initialise)
+        case ViTConfig():
+            return ViT(config, initialise)
         case _:
             assert_never(config)
+
+
+def translation_model(config: FamilyConfig, initialise: bool = True) -> TranslationModel:
+    """A model that translates; one of another kind is refused with the name of the command that it is for."""
+    return fitting(build_model(config, initialise), TranslationModel, config, "translate")  # type: ignore[type-abstract]
+
+
+def fitting(model: nn.Module, kind: type[Kind], config: FamilyConfig, purpose: str) -> Kind:
+    """The model, if it is of this kind and so fit for `purpose`, a verb."""
+    if isinstance(model, kind):
+        return model
+    raise ConfigError(f"a {config.family} model does not {purpose}: {uses(model)}")
+
+
+def uses(model: nn.Module) -> str:
+    """The commands that fit a model."""
+    match model:
+        case TranslationModel():
+            return "it translates, with regard translate"
+        case LanguageModel():
+            return "it goes on with a text, with regard generate"
+        case Bert():
+            return "it reads, with regard fill (which word is missing) and regard classify (what a text is)"
+        case ViT():
+            return "it looks at images, with regard classify"
+        case _:
+            return "see regard --help"

@@ -15,20 +15,25 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from regard.config import FamilyConfig
+from regard.config import FamilyConfig, TranslationConfig, vocabulary_sizes
 from regard.core.additive import AdditiveAttention, DotAttention
 from regard.core.attention import MultiHeadAttention
 from regard.core.embeddings import Embedding
-from regard.core.feedforward import FeedForward
+from regard.core.feedforward import GATED, FeedForward
+from regard.core.latent import LatentAttention
+from regard.core.moe import Experts, Router, SharedExperts
 from regard.core.norms import LayerNorm, RMSNorm
 from regard.core.positions import Positions
 from regard.core.recurrent import GATES as CELL_GATES
 from regard.core.recurrent import Recurrence
 from regard.errors import ConfigError
+from regard.models.bert import Bert, MaskedHead, Pooler
 from regard.models.build import build_model
 from regard.models.recurrent import Bridge, DecoderLayer, DeepOutput
+from regard.models.translation import TranslationModel
+from regard.models.vit import ClassHead, PatchEmbedding
 
-Group = Literal["attention", "recurrence", "ffn", "embeddings", "norms", "positions"]
+Group = Literal["attention", "recurrence", "ffn", "embeddings", "norms", "positions", "experts", "router"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 
 
@@ -41,10 +46,15 @@ class Row:
     group: Group
     note: str = ""
     times: int = 1  # how many layers have it
+    met: float = 1.0  # the part that one token meets: of the experts, its own; of a table to look up, one row
 
     @property
     def count(self) -> int:
         return math.prod(self.shape) * self.times
+
+    @property
+    def active(self) -> int:
+        return round(self.count * self.met)
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,11 @@ class Ledger:
     @property
     def total(self) -> int:
         return sum(row.count for row in self.rows)
+
+    @property
+    def active(self) -> int:
+        """The parameters that one token meets; fewer than all where there are experts, whose purpose that is."""
+        return sum(row.active for row in self.rows)
 
     @property
     def totals(self) -> dict[Group, int]:
@@ -72,10 +87,12 @@ class Ledger:
 
 def ledger(config: FamilyConfig) -> Ledger:
     """The parameters of the model that `config` describes."""
-    if not config.src_vocab_size or not config.tgt_vocab_size:
+    if not all(vocabulary_sizes(config)):
+        both = "model.src_vocab_size and model.tgt_vocab_size"
         raise ConfigError(
-            "the size of the embeddings is not known yet: set model.src_vocab_size and model.tgt_vocab_size "
-            "(training takes them from the tokenizer)"
+            "the size of the embeddings is not known yet: set "
+            f"{both if isinstance(config, TranslationConfig) else 'model.vocab_size'} "
+            "(training takes it from the tokenizer)"
         )
     with torch.device("meta"):
         model = build_model(config, initialise=False)
@@ -84,10 +101,27 @@ def ledger(config: FamilyConfig) -> Ledger:
         names.setdefault(id(parameter), []).append(name)
     return Ledger(
         tuple(
-            Row(name, tuple(parameter.shape), group_of(model, name), note_on(model, name, names[id(parameter)][1:]))
+            Row(
+                name,
+                tuple(parameter.shape),
+                group_of(model, name),
+                note_on(model, name, names[id(parameter)][1:]),
+                met=part_met(model, names[id(parameter)]),
+            )
             for name, parameter in model.named_parameters()
         )
     )
+
+
+def part_met(model: nn.Module, names: Sequence[str]) -> float:
+    """The part of a parameter, by all its names, that one token is computed with."""
+    owner = model.get_submodule(names[0].rpartition(".")[0])
+    if isinstance(owner, Experts):
+        router = model.get_submodule(names[0].rpartition(".experts.")[0] + ".gate")
+        assert isinstance(router, Router)
+        return router.n_active / len(owner.up_weight)
+    looked_up = isinstance(owner, Embedding) and not any(name.startswith("output.") for name in names)
+    return 1 / len(owner.weight) if isinstance(owner, Embedding) and looked_up else 1.0
 
 
 def group_of(model: nn.Module, name: str) -> Group:
@@ -96,13 +130,17 @@ def group_of(model: nn.Module, name: str) -> Group:
     while path:
         path = path.rpartition(".")[0]
         match model.get_submodule(path):
-            case MultiHeadAttention() | AdditiveAttention() | DotAttention():
+            case MultiHeadAttention() | LatentAttention() | AdditiveAttention() | DotAttention():
                 return "attention"
             case Recurrence() | DecoderLayer() | Bridge():
                 return "recurrence"
-            case FeedForward() | DeepOutput():
+            case Experts() | SharedExperts():
+                return "experts"
+            case Router():
+                return "router"
+            case FeedForward() | DeepOutput() | Pooler() | MaskedHead() | Bert():
                 return "ffn"
-            case Embedding():
+            case Embedding() | PatchEmbedding() | ClassHead() | TranslationModel():  # the last: its output's bias
                 return "embeddings"
             case LayerNorm() | RMSNorm():
                 return "norms"
@@ -116,6 +154,9 @@ def note_on(model: nn.Module, name: str, other_names: Sequence[str]) -> str:
     if other_names:
         return "shared with " + " and ".join(other.removesuffix(".weight") for other in other_names)
     path, _, kind = name.rpartition(".")
+    if isinstance(experts := model.get_submodule(path), Experts):
+        gated = " W_gate W_up" if experts.kind in GATED and kind == "up_weight" else ""
+        return f"{len(experts.up_weight)} experts{gated}"
     owner, _, part = path.rpartition(".")
     letter = "W" if kind == "weight" else "b"
     match model.get_submodule(owner), part:

@@ -2,7 +2,8 @@
 
 An encoder reads the source; a decoder writes the target, looking at what it has written and at the source.
 With the default settings this is the paper's model: post-norm, sinusoids, ReLU, one embedding matrix. Pre-norm,
-the other positions, norms and feed-forwards are choices of `ModelConfig`. Pre-norm stacks end in one more norm.
+the other positions, norms and feed-forwards, experts among them, are choices of `ModelConfig`. Pre-norm stacks end in
+one more norm.
 
 Shapes: B batch, L target length, M source length, D model, V vocabulary, R rows of a search.
 """
@@ -12,20 +13,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.config import ModelConfig
+from regard.config import ModelConfig, to_dict
 from regard.core.attention import MultiHeadAttention
-from regard.core.cache import FixedCache, GrowingCache
+from regard.core.cache import FixedCache, GrowingCache, SearchState
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding, build_embeddings
-from regard.core.feedforward import FeedForward
-from regard.core.linear import Linear
+from regard.core.linear import Linear, linear
 from regard.core.masks import causal_mask, padding_mask
+from regard.core.moe import Experts, Router, build_ffn
 from regard.core.norms import build_norm
 from regard.core.positions import Positions, build_positions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
 from regard.models.translation import TranslationModel
 from regard.text.tokenizer import PAD
+
+
+def build_feed_forward(config: ModelConfig) -> nn.Module:
+    c = config
+    return build_ffn(c.d_model, c.d_ff, c.ffn, c.activation_dropout, True, to_dict(c.moe))
 
 
 def build_residual(config: ModelConfig) -> Residual:
@@ -38,7 +44,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
-        self.ffn = FeedForward(config.d_model, config.d_ff, config.ffn, config.activation_dropout)
+        self.ffn = build_feed_forward(config)
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
     def forward(self, x_BMD: Tensor, mask: Tensor, bias: Tensor | None, positions: Positions) -> Tensor:
@@ -54,7 +60,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
         self.cross = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
-        self.ffn = FeedForward(config.d_model, config.d_ff, config.ffn, config.activation_dropout)
+        self.ffn = build_feed_forward(config)
         self.around_attention, self.around_cross, self.around_ffn = (
             build_residual(config),
             build_residual(config),
@@ -98,6 +104,7 @@ class Transformer(TranslationModel):
         self.encoder_norm, self.decoder_norm = self.build_last_norm(), self.build_last_norm()
         self.dropout = Dropout(config.dropout)
         self.src_embedded, self.tgt_embedded, self.memory, self.logits = Tap(), Tap(), Tap(), Tap()
+        self.output_bias = nn.Parameter(torch.zeros(config.tgt_vocab_size)) if config.output_bias else None
         if initialise:
             self.initialise()
 
@@ -115,6 +122,11 @@ class Transformer(TranslationModel):
                 case Linear():
                     nn.init.xavier_uniform_(module.weight)
                     nn.init.zeros_(module.bias)
+                case Experts():
+                    for matrix in module.matrices():
+                        nn.init.xavier_uniform_(matrix)
+                case Router():
+                    nn.init.xavier_uniform_(module.weight)
                 case Embedding():
                     nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
                     with torch.no_grad():
@@ -137,7 +149,7 @@ class Transformer(TranslationModel):
         return self.decode(tgt_BL, self.encode(src_BM), padding_mask(src_BM, PAD))
 
     def project(self, hidden_BLD: Tensor) -> Tensor:
-        return self.logits(self.output.project(hidden_BLD))  # type: ignore[no-any-return]
+        return self.logits(linear(hidden_BLD, self.output.weight, self.output_bias))  # type: ignore[no-any-return]
 
     def embed(self, embedding: Embedding, positions: Positions, ids_BL: Tensor, start: int = 0) -> Tensor:
         x_BLD = positions.add(embedding(ids_BL), start)
@@ -179,26 +191,3 @@ class Transformer(TranslationModel):
         for layer, own, memory in zip(self.decoder, state.own, state.memories, strict=True):
             x_R1D = layer(x_R1D, None, None, state.memory_mask, bias, self.tgt_positions, own, memory)
         return self.project(self.decoder_norm(x_R1D))[:, 0]
-
-
-class SearchState:
-    """The caches of a search over a batch: each row a hypothesis, several of which may share a sentence."""
-
-    def __init__(self, own: list[GrowingCache], memories: list[FixedCache], memory_mask: Tensor) -> None:
-        self.own, self.memories, self.memory_mask = own, memories, memory_mask
-        self.sentence_R = torch.arange(len(memory_mask), device=memory_mask.device)
-
-    @property
-    def length(self) -> int:
-        return self.own[0].length
-
-    def reorder(self, rows_R: Tensor) -> None:
-        """Keep these rows in this order. Beams that change places within a sentence leave its memory alone."""
-        for own in self.own:
-            own.reorder(rows_R)
-        sentence_R = self.sentence_R.index_select(0, rows_R)
-        if not torch.equal(sentence_R, self.sentence_R):
-            for memory in self.memories:
-                memory.reorder(rows_R)
-            self.memory_mask = self.memory_mask.index_select(0, rows_R)
-            self.sentence_R = sentence_R

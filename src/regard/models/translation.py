@@ -24,6 +24,12 @@ class TranslationModel(nn.Module, ABC):
     compute_dtype: torch.dtype | None
     # The projection on the vocabulary: the loss takes its matrix and never forms the logits.
     output: Embedding
+    # A number a word that is added to the logits, where the settings ask for it.
+    output_bias: nn.Parameter | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_parameter("output_bias", None)
 
     @property
     @abstractmethod

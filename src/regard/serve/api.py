@@ -2,11 +2,12 @@
 
 One table says of each endpoint its method, its path, the dataclass of what it takes, and what it gives: the routes
 and the OpenAPI document are made from it. Answers are made in worker threads; a dict becomes JSON, bytes are a
-binary body (see `inspect.wire`).
+binary body (see `inspect.wire`). A translation can also be followed while it is written, line by line.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -33,6 +34,13 @@ from regard.serve.shelf import Book, Shelf
 from regard.serve.toy import ToyTraining
 from regard.serve.traces import Kept, Traces
 
+Gives = Literal["json", "binary", "lines"]
+MEDIA: dict[Gives, str] = {
+    "json": "application/json",
+    "binary": "application/octet-stream",
+    "lines": "application/x-ndjson",
+}
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -40,15 +48,17 @@ class Endpoint:
     path: str
     name: str  # of the method of Api that answers
     takes: type[Any]
-    gives: Literal["json", "binary"]
+    gives: Gives
     summary: str
 
 
 ENDPOINTS = (
     Endpoint("GET", "/api/models", "models", Nothing, "json", "The models on offer, and what may be asked of them."),
     Endpoint("GET", "/api/models/{model}/parameter", "parameter", ParameterQuery, "binary", "A matrix of the model."),
+    Endpoint("GET", "/api/models/{model}/probes", "history", AfterQuery, "binary", "How its attention took shape."),
     Endpoint("POST", "/api/tokens", "tokens", TokensBody, "json", "How a text is cut into pieces, merge by merge."),
     Endpoint("POST", "/api/translate", "translate", TranslateBody, "json", "Translations of a text, best first."),
+    Endpoint("POST", "/api/translate/lines", "follow", TranslateBody, "lines", "The same, while it is written."),
     Endpoint("POST", "/api/beam", "beam", BeamBody, "json", "The tree of a beam search: what was kept and pruned."),
     Endpoint("POST", "/api/trace", "trace", TraceBody, "binary", "One pass through the model: all attention maps."),
     Endpoint("GET", "/api/trace/{trace}/tensor", "tensor", TensorQuery, "binary", "One tap of a trace, exact."),
@@ -57,7 +67,7 @@ ENDPOINTS = (
     Endpoint("POST", "/api/attention-summary", "summary", SummaryBody, "json", "Figures of every head, to sort by."),
     Endpoint("GET", "/api/runs", "list_runs", Nothing, "json", "The trainings, and which of them goes on."),
     Endpoint("GET", "/api/runs/{run}/metrics", "metrics", AfterQuery, "json", "The reports of a training."),
-    Endpoint("GET", "/api/runs/{run}/probes", "probes", AfterQuery, "binary", "Attention by checkpoint of a training."),
+    Endpoint("GET", "/api/runs/{run}/probes", "probes", AfterQuery, "binary", "Attention through a training."),
     Endpoint("POST", "/api/toy", "toy", ToyBody, "json", "Start a small training of a minute."),
 )
 
@@ -76,7 +86,10 @@ class Api:
     def parameter(self, query: ParameterQuery, model: str) -> bytes:
         book = self.shelf.book(model)
         with book.lock:
-            return book.explorer.parameter(query.name, query.rows)
+            return book.explorer.parameter(query.name, query.rows, query.columns)
+
+    def history(self, query: AfterQuery, model: str) -> bytes:
+        return self.shelf.book(model).film(query.after)
 
     def tokens(self, body: TokensBody) -> dict[str, Any]:
         return self.shelf.book(body.model).explorer.tokens(body.text, body.side)
@@ -85,6 +98,11 @@ class Api:
         book = self.shelf.book(body.model)
         with book.lock:
             return book.explorer.translate(body.question(), body.n_best)
+
+    def follow(self, body: TranslateBody, tell: Callable[[dict[str, Any]], None]) -> None:
+        book = self.shelf.book(body.model)
+        with book.lock:
+            tell({"translation": book.explorer.translate(body.question(), body.n_best, tell)})
 
     def beam(self, body: BeamBody) -> dict[str, Any]:
         book = self.shelf.book(body.model)

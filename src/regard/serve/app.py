@@ -20,15 +20,16 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from regard.errors import RegardError
 from regard.inspect.built import HOW_TO_BUILD, PAGE
 from regard.inspect.wire import to_json
-from regard.serve.api import ENDPOINTS, Api, Endpoint
+from regard.serve.api import ENDPOINTS, MEDIA, Api, Endpoint
 from regard.serve.guard import Guard
+from regard.serve.lines import Lines
 from regard.serve.openapi import describe_api
 from regard.serve.questions import read_body, read_query
 from regard.serve.refusal import Refusal
@@ -40,7 +41,6 @@ WORTH_COMPRESSING = 1024
 LARGE = 256 * 1024  # compressed less hard: somebody waits
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
-MEDIA = {"json": "application/json", "binary": "application/octet-stream"}
 
 
 def build_app(api: Api, workers: Workers, host: str = "127.0.0.1", page: Path = PAGE) -> Starlette:
@@ -58,6 +58,35 @@ def build_app(api: Api, workers: Workers, host: str = "127.0.0.1", page: Path = 
 
 
 def route_of(api: Api, workers: Workers, endpoint: Endpoint) -> Route:
+    respond = (respond_in_lines if endpoint.gives == "lines" else respond_at_once)(api, workers, endpoint)
+    return Route(endpoint.path.removeprefix("/api"), telling(respond), methods=[endpoint.method], name=endpoint.name)
+
+
+def respond_in_lines(api: Api, workers: Workers, endpoint: Endpoint) -> Handler:
+    answer: Callable[..., None] = getattr(api, endpoint.name)
+
+    async def respond(request: Request) -> Response:
+        body, lines = await read_json(request), Lines()
+
+        def work() -> None:
+            answer(read_question(endpoint, body, request.query_params), lines.tell, **request.path_params)
+
+        job = asyncio.ensure_future(workers.do(work))
+        lines.follow(job)
+        try:
+            first = await unless_gone(request, lines.queue.get())
+        except BaseException:
+            lines.leave(job)
+            raise
+        if first is None:  # it went wrong before there was anything to tell
+            await job
+        rest = lines.rest(first or b"", job, lambda failure: refusal_of(failure).content())
+        return StreamingResponse(rest, headers={"Cache-Control": "no-store"}, media_type=MEDIA[endpoint.gives])
+
+    return respond
+
+
+def respond_at_once(api: Api, workers: Workers, endpoint: Endpoint) -> Handler:
     answer: Callable[..., dict[str, Any] | bytes] = getattr(api, endpoint.name)
 
     async def respond(request: Request) -> Response:
@@ -76,7 +105,7 @@ def route_of(api: Api, workers: Workers, endpoint: Endpoint) -> Route:
             headers["Content-Encoding"] = "gzip"
         return Response(content, headers=headers, media_type=MEDIA[endpoint.gives])
 
-    return Route(endpoint.path.removeprefix("/api"), telling(respond), methods=[endpoint.method], name=endpoint.name)
+    return respond
 
 
 def telling(respond: Handler) -> Handler:
@@ -85,17 +114,24 @@ def telling(respond: Handler) -> Handler:
     async def respond_or_refuse(request: Request) -> Response:
         try:
             return await respond(request)
-        except Refusal as refusal:
-            return refused(refusal)
-        except RegardError as error:
-            return refused(Refusal(422, str(error)))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
-        except Exception as error:  # a fault of ours: the person gets a sentence, the terminal the whole story
-            traceback.print_exception(error, file=sys.stderr)
-            return refused(Refusal(500, "something went wrong inside Regard", "the terminal where it runs says what"))
+        except Exception as error:
+            return refused(refusal_of(error))
 
     return respond_or_refuse
+
+
+def refusal_of(error: BaseException) -> Refusal:
+    """What went wrong, for the person; where the fault is ours, the terminal gets the whole story."""
+    match error:
+        case Refusal():
+            return error
+        case RegardError():
+            return Refusal(422, str(error))
+        case _:
+            traceback.print_exception(error, file=sys.stderr)
+            return Refusal(500, "something went wrong inside Regard", "the terminal where it runs says what")
 
 
 async def unless_gone(request: Request, answer: Coroutine[Any, Any, T]) -> T:

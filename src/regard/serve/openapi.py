@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 import types
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, assert_never, get_args, get_origin, get_type_hints
 
 from regard import __version__
 from regard.inspect.interventions import KINDS
-from regard.serve.api import ENDPOINTS, Endpoint
+from regard.serve.api import ENDPOINTS, MEDIA, Endpoint
 from regard.serve.questions import Interventions, Nothing
 
 ERRORS = {
@@ -40,7 +40,7 @@ def describe_api() -> dict[str, Any]:
 
 
 def describe_endpoint(endpoint: Endpoint) -> dict[str, Any]:
-    media = "application/json" if endpoint.gives == "json" else "application/octet-stream"
+    media = MEDIA[endpoint.gives]
     problem = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     described: dict[str, Any] = {
         "operationId": endpoint.name,
@@ -67,7 +67,15 @@ def describe_endpoint(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def answer_schema(endpoint: Endpoint) -> dict[str, Any]:
-    return {"type": "object"} if endpoint.gives == "json" else {"type": "string", "format": "binary"}
+    match endpoint.gives:
+        case "json":
+            return {"type": "object"}
+        case "binary":
+            return {"type": "string", "format": "binary"}
+        case "lines":
+            return {"type": "string", "description": "A JSON object a line."}
+        case _:
+            assert_never(endpoint.gives)
 
 
 def object_schema(kind: type[Any]) -> dict[str, Any]:

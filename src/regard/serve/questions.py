@@ -106,6 +106,7 @@ class BlockQuery:
 class ParameterQuery:
     name: str
     rows: str | None = None  # "3,17,4": only these, in this order
+    columns: str | None = None  # "64-128": only these, the last not among them
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """The trainings in a folder of runs: their reports, and how attention took shape in them.
 
-The *probes* of a run are a few sentences of its validation, as its reports have them. Each checkpoint that the run
-keeps is a whole model: it is asked for its attention over each probe and its reference, and the maps, one after the
-other, are a film.
+What a run has recorded of its probes is a film of its attention (film.py). Where it has not, the probes are a few
+sentences of its validation, as its reports have them, and the film is made of the checkpoints that it keeps.
 """
 
 from __future__ import annotations
@@ -11,33 +10,28 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from regard.errors import RegardError
-from regard.inspect.wire import pack
+from regard.folder import PROBES
+from regard.serve.film import frame_of, pack_film
 from regard.serve.refusal import Refusal
+from regard.train.probes import Moment, Probe, ProbeHistory, read_history
 from regard.train.run import RunFolder
-from regard.translator import Translator
 
 MOST_RUNS = 200
-PROBES = 3
+MOST_PROBES = 3
 MOST_PIECES = 40  # of a probe
 MOST_FRAMES = 64
 TAIL = 1 << 17  # bytes at the end of the reports in which the last one is looked for
-ATTENTION = ("*.weights",)
-
-Frame = dict[str, np.ndarray]
 
 
 class Runs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lock = threading.Lock()
-        self.frames: OrderedDict[tuple[Path, int], list[tuple[dict[str, Any], Frame]]] = OrderedDict()
+        self.frames: OrderedDict[Path, tuple[tuple[Probe, ...], Moment]] = OrderedDict()
 
     def found(self) -> dict[str, RunFolder]:
         """The runs by name, those with the newest reports first."""
@@ -63,62 +57,45 @@ class Runs:
             "live": run.is_live(),
             "model": run.model.is_dir(),
             "checkpoints": run.saved_steps(),
+            "recorded": run.probes.is_file(),
         }
 
     def metrics(self, name: str, after: int) -> list[dict[str, Any]]:
         return [row for row in self.run(name).read_metrics() if row["step"] > after]
 
     def probes(self, name: str, after: int) -> bytes:
+        """The film of a training: what it recorded itself, or else what its checkpoints do."""
         run = self.run(name)
+        recorded = [read_history(path) for path in (run.probes, run.model / PROBES) if path.is_file()]
+        recorded = [history for history in recorded if history.moments]
+        if recorded:  # of equals, the model's: its last moment is the model itself
+            latest = max(reversed(recorded), key=lambda history: history.moments[-1].step)
+            return pack_film(name, latest.thinned(), after)
         pairs = probe_pairs(run.read_metrics())
         steps = [step for step in run.saved_steps() if step > after]
         if not pairs or not run.saved_steps():
             raise Refusal(
                 404,
                 f"the run {name!r} has nothing to show of its attention yet",
-                "it needs a checkpoint, and a validation with samples (train.samples)",
+                "it needs train.probes, or a checkpoint and a validation with samples (train.samples)",
             )
-        probes: list[dict[str, Any]] = []
-        arrays: dict[str, np.ndarray] = {}
-        done: list[int] = []
-        for step in thinned(steps, MOST_FRAMES):
-            frame = self.frame(run, step, pairs)
-            if frame is None:  # the training removes old checkpoints while we look
-                continue
-            done.append(step)
-            probes = [described for described, _ in frame]
-            for number, (_, maps) in enumerate(frame):
-                arrays.update({f"{step}/{number}/{path}": value for path, value in maps.items()})
-        return pack({"run": name, "steps": done, "probes": probes}, arrays)
+        frames = [self.frame(run, step, pairs) for step in thinned(steps, MOST_FRAMES)]
+        kept = [frame for frame in frames if frame is not None]
+        probes = kept[-1][0] if kept else ()
+        return pack_film(name, ProbeHistory(probes, tuple(moment for _, moment in kept)), after, forced=True)
 
-    def frame(
-        self, run: RunFolder, step: int, pairs: list[tuple[str, str]]
-    ) -> list[tuple[dict[str, Any], Frame]] | None:
-        """The maps of each probe in one checkpoint."""
+    def frame(self, run: RunFolder, step: int, pairs: list[tuple[str, str]]) -> tuple[tuple[Probe, ...], Moment] | None:
+        """One checkpoint, unless it has gone: the training removes old ones while we look."""
         folder = run.checkpoint(step)
         with self.lock:
-            if (folder, step) not in self.frames:
+            if folder not in self.frames:
                 try:
-                    self.frames[folder, step] = list(attention_of(folder, pairs))
+                    self.frames[folder] = frame_of(folder, step, pairs)
                 except (RegardError, OSError):
                     return None
                 while len(self.frames) > 4 * MOST_FRAMES:
                     self.frames.popitem(last=False)
-            return self.frames[folder, step]
-
-
-def attention_of(folder: Path, pairs: list[tuple[str, str]]) -> Iterator[tuple[dict[str, Any], Frame]]:
-    translator = Translator(folder)
-    for source, reference in pairs:
-        trace = translator.trace(source, reference, ATTENTION)
-        described = {
-            "text": source,
-            "translation": reference,
-            "src": list(trace.src_tokens),
-            "tgt": list(trace.tgt_tokens),
-            "probabilities": [float(value) for value in trace.probabilities],
-        }
-        yield described, {path: np.rint(value * 255).astype(np.uint8) for path, value in trace.values.items()}
+            return self.frames[folder]
 
 
 def probe_pairs(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -128,7 +105,7 @@ def probe_pairs(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
         pairs = [(sample["source"], sample["reference"]) for sample in samples]
         pairs = [pair for pair in pairs if all(len(text) <= 4 * MOST_PIECES for text in pair)]
         if pairs:
-            return pairs[:PROBES]
+            return pairs[:MOST_PROBES]
     return []
 
 

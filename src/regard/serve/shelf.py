@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ModelFolderError
+from regard.folder import PROBES
 from regard.inspect.explorer import Explorer, Limits
+from regard.serve.film import pack_film
 from regard.serve.refusal import Refusal
-from regard.translator import Translator
+from regard.train.probes import read_history
+from regard.one_way import OneWay
 
 
 @dataclass
@@ -25,7 +28,19 @@ class Book:
 
     def card(self) -> dict[str, Any]:
         with self.lock:
-            return {"id": self.id, **self.explorer.card(), "name": self.name}
+            return {"id": self.id, **self.explorer.card(), "name": self.name, "recorded": self.probes.is_file()}
+
+    @property
+    def probes(self) -> Path:
+        return self.explorer.translator.folder / PROBES
+
+    def film(self, after: int) -> bytes:
+        """How its attention took shape, where it remembers."""
+        if not self.probes.is_file():
+            raise Refusal(
+                404, f"{self.name} does not remember its training", "a recipe with train.probes makes a model that does"
+            )
+        return pack_film(self.name, read_history(self.probes), after)
 
 
 class Shelf:
@@ -42,7 +57,7 @@ class Shelf:
         with self.lock:
             if folder.resolve() in self.seen:
                 return
-            explorer = Explorer(Translator(folder), self.limits)
+            explorer = Explorer(OneWay(folder), self.limits)
             self.seen.add(folder.resolve())
             number = str(len(self.books))
             self.books[number] = Book(number, self.free_name(explorer.name), explorer)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from regard.text.language import base_language
+
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "yue", "wuu", "lzh"})
 
 _CLOSERS = "”’」』）》】〉〕\\])\"'»"
@@ -46,8 +48,12 @@ def split_sentences(text: str) -> list[str]:
 
 def join_sentences(parts: Sequence[str], lang: str) -> str:
     """One text again: with nothing between sentences in the languages that write no spaces, else with a space."""
-    between = "" if re.split("[-_]", lang.lower())[0] in _UNSPACED else " "
-    return between.join(part for part in parts if part)
+    return ("" if is_unspaced(lang) else " ").join(part for part in parts if part)
+
+
+def is_unspaced(lang: str) -> bool:
+    """Whether the language writes no spaces between words."""
+    return base_language(lang) in _UNSPACED
 
 
 def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
@@ -60,6 +66,11 @@ def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
     if fits(text.strip()):
         return [text.strip()]
     return _stripped(text, [0, *_cuts(text, 0, len(text), fits, 0)])
+
+
+def split_clauses(text: str) -> list[str]:
+    """The sentences of `text` cut at commas, colons and the like, each with the mark it ends in."""
+    return [clause for one in split_sentences(text) for clause in _stripped(one, [0, *_clause_ends(one, 0, len(one))])]
 
 
 def _cuts(text: str, start: int, stop: int, fits: Callable[[str], bool], level: int) -> list[int]:

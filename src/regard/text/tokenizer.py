@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from regard.errors import ConfigError
+from regard.text.listed_vocabulary import ListedVocabulary
 from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from regard.text.vocabulary_training import train_vocabulary
 
@@ -15,6 +16,8 @@ __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer", "Vocabulary", "train_vocabul
 
 JOINT_FILE = "tokenizer.model"
 SOURCE_FILE, TARGET_FILE = "source.model", "target.model"
+# OPUS-MT's files, under their own names. The second list is there where the languages have each their own.
+SOURCE_SPM, TARGET_SPM, LIST_FILE, TARGET_LIST_FILE = "source.spm", "target.spm", "vocab.json", "target_vocab.json"
 
 
 class Tokenizer:
@@ -52,6 +55,9 @@ class Tokenizer:
 
     def files(self) -> dict[str, bytes]:
         """What to write into a model folder, by file name."""
+        if isinstance(self.src, ListedVocabulary) and isinstance(self.tgt, ListedVocabulary):
+            files = {SOURCE_SPM: self.src.proto, TARGET_SPM: self.tgt.proto, LIST_FILE: self.src.listing}
+            return files if self.tgt.listing == self.src.listing else {**files, TARGET_LIST_FILE: self.tgt.listing}
         if self.joint:
             return {JOINT_FILE: self.src.proto}
         return {SOURCE_FILE: self.src.proto, TARGET_FILE: self.tgt.proto}
@@ -62,6 +68,10 @@ class Tokenizer:
         if JOINT_FILE in files:
             joint = _vocabulary(JOINT_FILE, files)
             return cls(joint, joint, lowercase)
+        if {SOURCE_SPM, TARGET_SPM, LIST_FILE} <= files.keys():
+            source = _listed(SOURCE_SPM, LIST_FILE, files)
+            target = _listed(TARGET_SPM, TARGET_LIST_FILE if TARGET_LIST_FILE in files else LIST_FILE, files)
+            return cls(source, target, lowercase)
         missing = [name for name in (SOURCE_FILE, TARGET_FILE) if name not in files]
         if missing:
             raise ConfigError(
@@ -69,6 +79,13 @@ class Tokenizer:
                 f"{TARGET_FILE}"
             )
         return cls(_vocabulary(SOURCE_FILE, files), _vocabulary(TARGET_FILE, files), lowercase)
+
+
+def _listed(name: str, listing: str, files: Mapping[str, bytes]) -> ListedVocabulary:
+    try:
+        return ListedVocabulary(files[name], files[listing])
+    except ConfigError as error:
+        raise ConfigError(f"{name} and {listing}: {error}") from None
 
 
 def _vocabulary(name: str, files: Mapping[str, bytes]) -> Vocabulary:

@@ -20,6 +20,7 @@ from regard.text.modelproto import model_kind
 from regard.text.normalise import normalise
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
+MASK_PIECE = "[MASK]"  # what stands for a hidden piece, in vocabularies that have it
 PieceKind = Literal["normal", "byte", "control", "unknown"]
 
 _WORTH_THREADS = 512  # texts: starting threads takes longer than encoding fewer
@@ -52,6 +53,12 @@ class Vocabulary:
                 f"this SentencePiece model has pad, unk, bos, eos = {ids}, where Regard needs {(PAD, UNK, BOS, EOS)}; "
                 "train it with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3, or let Regard train one"
             )
+
+    @property
+    def mask(self) -> int | None:
+        """The id of [MASK], which a vocabulary has when it was trained with it (`train_vocabulary(symbols=…)`)."""
+        found: int = self._processor.piece_to_id(MASK_PIECE)
+        return found if self._processor.id_to_piece(found) == MASK_PIECE else None
 
     @property
     def sha256(self) -> str:
@@ -125,8 +132,13 @@ class Vocabulary:
         return self._bpe_dropout.ranks
 
     def _checked(self, ids: Sequence[int]) -> list[int]:
-        whole = [int(i) for i in ids]
-        for i in whole:
-            if not 0 <= i < self.size:
-                raise ValueError(f"id {i} is not in this vocabulary: its ids go from 0 to {self.size - 1}")
-        return whole
+        return checked_ids(ids, self.size)
+
+
+def checked_ids(ids: Sequence[int], size: int) -> list[int]:
+    """The ids, if a vocabulary of this size has them all."""
+    whole = [int(i) for i in ids]
+    for i in whole:
+        if not 0 <= i < size:
+            raise ValueError(f"id {i} is not in this vocabulary: its ids go from 0 to {size - 1}")
+    return whole

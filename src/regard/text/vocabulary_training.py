@@ -10,7 +10,7 @@ import io
 import math
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import sentencepiece
@@ -33,8 +33,12 @@ def train_vocabulary(
     character_coverage: float = 0.9998,
     seed: int = 1,
     most_sentences: int = MOST_SENTENCES,
+    symbols: Sequence[str] = (),
 ) -> Vocabulary:
-    """A vocabulary of at most `vocab_size` pieces; smaller when there is too little text for so many."""
+    """A vocabulary of at most `vocab_size` pieces; smaller when there is too little text for so many.
+
+    `symbols`, such as [MASK], are always one piece.
+    """
     chosen = list(_cut(_sample(iter(sentences), most_sentences, seed)))
     if not chosen:
         raise DataError("there is no text to learn a vocabulary from: every line of the training corpora is empty")
@@ -47,6 +51,7 @@ def train_vocabulary(
             vocab_size=vocab_size,
             hard_vocab_limit=False,
             character_coverage=character_coverage,
+            user_defined_symbols=list(symbols),
             byte_fallback=True,
             normalization_rule_name="identity",  # normalise() has run
             remove_extra_whitespaces=False,

@@ -9,7 +9,8 @@ import numpy as np
 
 from regard.errors import ModelFolderError
 from regard.files import atomic_folder
-from regard.folder import CARD, read_description, read_weights, write_model
+from regard.folder import CARD, PROBES, read_description, read_weights, write_model
+from regard.weights import StoredAs
 
 
 def average_weights(folders: Sequence[Path]) -> dict[str, np.ndarray]:
@@ -24,18 +25,22 @@ def average_weights(folders: Sequence[Path]) -> dict[str, np.ndarray]:
     return {name: (total / len(folders)).astype(np.float32) for name, total in sums.items()}
 
 
-def write_average(folders: Sequence[Path], path: Path) -> None:
-    """A new model folder with the mean of the weights; everything else is the last folder's."""
+def write_average(
+    folders: Sequence[Path], path: Path, stored_as: StoredAs = "float32", new_card: str | None = None
+) -> None:
+    """A new model folder with the mean of the weights; everything else is the last folder's, but a card that is given."""
     if path.exists():
         raise ModelFolderError(f"{path} exists already; name another folder with -o")
     descriptions = [read_description(folder) for folder in folders]
     if any(other.tokenizer != descriptions[-1].tokenizer for other in descriptions):
         raise ModelFolderError("the models have different tokenizers; they cannot be averaged")
-    card = (folders[-1] / CARD).read_text("utf-8")
+    card = (folders[-1] / CARD).read_text("utf-8") if new_card is None else new_card
+    probes = folders[-1] / PROBES
     names = ", ".join(folder.name for folder in folders)
-    if len(folders) > 1:
+    if len(folders) > 1 and new_card is None:
         card += (
             f"\nThe weights are the mean of {len(folders)} checkpoints: {names}. The scores above are the last one's.\n"
         )
     with atomic_folder(path) as folder:
-        write_model(folder, descriptions[-1], average_weights(folders), card)
+        recorded = probes.read_bytes() if probes.is_file() else None
+        write_model(folder, descriptions[-1], average_weights(folders), card, recorded, stored_as)

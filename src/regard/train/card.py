@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from regard.config import CorpusConfig, FamilyConfig, ModelConfig, RecurrentConfig, RunConfig
+from regard.card import CardHead
+from regard.config import (
+    BertConfig,
+    CorpusConfig,
+    DeepSeekConfig,
+    FamilyConfig,
+    GptConfig,
+    ModelConfig,
+    RecurrentConfig,
+    RunConfig,
+    T5Config,
+    TranslationConfig,
+    ViTConfig,
+)
 
 
 def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, float], n_averaged: int = 1) -> str:
     data, model = run.data, run.model
+    licences = dict.fromkeys(corpus.licence for corpus in data.train if corpus.licence)
     lines = [
         f"# {data.src_lang or 'source'} → {data.tgt_lang or 'target'} translation",
         "",
-        f"{kind_of(model)} trained with Regard: {model.n_encoder_layers}+{model.n_decoder_layers} layers, "
+        f"{kind_of(model)} trained with Regard: {layers_of(model)} layers, "
         f"d_model {model.d_model}, {sizes_of(model)}, {n_parameters:,} parameters.",
         "",
         "## Data",
@@ -30,26 +44,46 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
         "",
         *([f"- {name}: {value:.4g}" for name, value in scores.items()] or ["- none yet"]),
     ]
-    return "\n".join(lines) + "\n"
+    return str(CardHead("; ".join(licences), scores)) + "\n".join(lines) + "\n"
 
 
 def kind_of(model: FamilyConfig) -> str:
     match model:
         case ModelConfig():
             return "A Transformer"
+        case T5Config():
+            return "A T5"
         case RecurrentConfig():
             cells = {"rnn": "A plain recurrent network", "gru": "A GRU network", "lstm": "An LSTM network"}
             return cells[model.cell]
+        case GptConfig():
+            return "A GPT"
+        case DeepSeekConfig():
+            return "A DeepSeek model"
+        case BertConfig():
+            return "A BERT"
+        case ViTConfig():
+            return "A Vision Transformer"
         case _:
             assert_never(model)
+
+
+def layers_of(model: FamilyConfig) -> str:
+    if isinstance(model, TranslationConfig):
+        return f"{model.n_encoder_layers}+{model.n_decoder_layers}"
+    return str(model.n_layers)
 
 
 def sizes_of(model: FamilyConfig) -> str:
     match model:
         case ModelConfig():
             return f"{model.n_heads} heads, d_ff {model.d_ff}"
+        case T5Config():
+            return f"{model.n_heads} heads of {model.head_size}, d_ff {model.d_ff}"
         case RecurrentConfig():
             return "without attention" if model.attention == "none" else f"{model.attention} attention"
+        case GptConfig() | DeepSeekConfig() | BertConfig() | ViTConfig():
+            return f"{model.n_heads} heads, d_ff {model.d_ff}"
         case _:
             assert_never(model)
 

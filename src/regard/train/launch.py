@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import RunConfig
+from regard.config import RunConfig, with_vocabulary
 from regard.data.prepare import prepare, ready_tokenizer
 from regard.errors import RunError
 from regard.files import atomic_folder, default_cache
@@ -129,5 +129,4 @@ def said(scores: Mapping[str, float]) -> str:
 def fill_sizes(run: RunConfig, tokenizer: Tokenizer) -> RunConfig:
     """The run with the vocabulary sizes that its tokenizer has."""
     sizes = (tokenizer.src.size, tokenizer.tgt.size)
-    model = dataclasses.replace(run.model, src_vocab_size=sizes[0], tgt_vocab_size=sizes[1])
-    return dataclasses.replace(run, model=model)
+    return dataclasses.replace(run, model=with_vocabulary(run.model, *sizes))

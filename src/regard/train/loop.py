@@ -26,7 +26,7 @@ from regard.data.prepare import Prepared
 from regard.errors import TrainingDiverged
 from regard.files import atomic_write
 from regard.folder import ModelDescription
-from regard.models.build import build_model
+from regard.models.build import translation_model
 from regard.text.tokenizer import PAD
 from regard.train.card import model_card
 from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint, save_checkpoint
@@ -59,7 +59,7 @@ class Trainer:
             torch.set_num_threads(train.threads)
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.run, self.folder, self.listener, self.tokenizer = run, folder, listener, prepared.tokenizer
-        self.model = build_model(run.model).to(self.device)
+        self.model = translation_model(run.model).to(self.device)
         self.model.compute_dtype = choose_dtype(train.precision, self.device)
         self.names: dict[Tensor, str] = {p: name for name, p in self.model.named_parameters()}
         betas = (train.beta1, train.beta2)
@@ -75,7 +75,7 @@ class Trainer:
         self.valid_batches = validation_batches(prepared.tokenizer, valid, train.batch_tokens)
         self.valid_pairs = valid[: train.valid_translate]
         self.peak_lr = train.lr or paper_learning_rate(run.model.d_model, train.warmup_steps)
-        self.history = ProbeHistory.begin(train.probes, self.tokenizer, self.model.longest_target)
+        self.history = ProbeHistory.begin(train.probes, self.tokenizer, self.model)
         self.progress = Progress(metric=train.metric)
         self.interrupted = False
 
@@ -146,15 +146,14 @@ class Trainer:
             return
         with self.offered_weights():
             moment = look(self.model, self.tokenizer, self.history, self.progress.step)
-        if moment is not None:
-            self.history = self.history.with_moment(moment)
+        self.history = self.history.with_moment(moment)
 
     def final_history(self) -> bytes | None:
-        """The moments to be kept beside the model, of which the last is the model itself, as `measure_weights` left it."""
+        """The moments to be kept beside the model; the last is the model itself, as `measure_weights` left it."""
         if not self.history.probes:
             return None
         moment = look(self.model, self.tokenizer, self.history, self.progress.step)
-        return None if moment is None else encode(self.history.with_moment(moment).thinned())
+        return encode(self.history.with_moment(moment).thinned())
 
     def steps(self) -> Iterator[tuple[list[Batch], Place]]:
         """The batches of each step, and where the data goes on after it."""
@@ -209,7 +208,8 @@ class Trainer:
         hidden_BLD = self.model.hidden(src, tgt_in)
         real = tgt_out != PAD
         smoothing = self.run.train.label_smoothing
-        return vocabulary_loss(hidden_BLD[real], self.model.output.weight, tgt_out[real], smoothing, r_drop)
+        weight, bias = self.model.output.weight, self.model.output_bias
+        return vocabulary_loss(hidden_BLD[real], weight, tgt_out[real], smoothing, r_drop, bias)
 
     def over(self) -> Ending | None:
         """The end that the run has come to, if it has: then there is nothing to go on with."""
@@ -318,8 +318,9 @@ class Trainer:
 
     def description(self) -> ModelDescription:
         data = self.run.data
+        tasks = tuple(dict.fromkeys(corpus.prefix for corpus in data.train)) if any(c.prefix for c in data.train) else ()
         return ModelDescription(
-            self.run.model, self.run.decode, data.src_lang, data.tgt_lang, data.lowercase, self.tokenizer.files()
+            self.run.model, self.run.decode, data.src_lang, data.tgt_lang, data.lowercase, self.tokenizer.files(), tasks
         )
 
     def diverged_on(self, batch: Batch, objective: float, grad_norm: float) -> TrainingDiverged:

@@ -33,12 +33,20 @@ class VocabularyLoss(NamedTuple):
 
 
 def vocabulary_loss(
-    hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, smoothing: float = 0.0, r_drop: float = 0.0
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    targets_N: Tensor,
+    smoothing: float = 0.0,
+    r_drop: float = 0.0,
+    bias_V: Tensor | None = None,
 ) -> VocabularyLoss:
-    """Summed loss of predicting `targets` from `hidden` through `weight`.
+    """Summed loss of predicting `targets` from `hidden` through `weight`, and `bias` if there is one.
 
     With `r_drop`, the first and second half of the rows are two passes over the same positions.
     """
+    if bias_V is not None:  # one more column, which every position sees as 1
+        weight_VD = torch.cat([weight_VD, bias_V[:, None]], dim=1)
+        hidden_ND = torch.cat([hidden_ND, hidden_ND.new_ones(len(hidden_ND), 1)], dim=1)
     learning = torch.is_grad_enabled() and (hidden_ND.requires_grad or weight_VD.requires_grad)
     objective, nll = _VocabularyLoss.apply(hidden_ND, weight_VD, targets_N, smoothing, r_drop, learning)  # type: ignore[no-untyped-call]
     return VocabularyLoss(objective, nll)

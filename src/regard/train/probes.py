@@ -30,7 +30,7 @@ from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import pad_sources, search
 from regard.errors import ConfigError, RunError
 from regard.models.translation import TranslationModel
-from regard.text.tokenizer import BOS, EOS, Tokenizer
+from regard.text.tokenizer import BOS, Tokenizer
 from regard.train.validation import exactly
 
 GREEDY = DecodeConfig(beam=1, max_length_ratio=1.5, max_length_extra=6)  # an untrained model never ends by itself
@@ -72,13 +72,16 @@ class ProbeHistory:
     moments: tuple[Moment, ...] = field(default=(), repr=False)
 
     @classmethod
-    def begin(cls, texts: Sequence[str], tokenizer: Tokenizer, longest: int | None) -> ProbeHistory:
-        """Without a moment yet. `longest` is what the model has positions for."""
-        probes, most = [], min(MOST_PIECES, longest - 1 if longest else MOST_PIECES)
+    def begin(cls, texts: Sequence[str], tokenizer: Tokenizer, model: TranslationModel) -> ProbeHistory:
+        """Without a moment yet; without a probe, too, where the model has no attention to look at."""
+        if not attention_taps(model):
+            return cls(())
+        longest = model.longest_target
+        probes, most = [], MOST_PIECES if longest is None else min(MOST_PIECES, longest - 1)
         for number, (text, ids) in enumerate(zip(texts, tokenizer.encode_src(texts), strict=True)):
             if not 0 < len(ids) <= most:
                 raise ConfigError(
-                    f"train.probes[{number}] = {text!r} has {len(ids)} pieces; here it may have from 1 to {most}"
+                    f"train.probes[{number}] = {text[:40]!r} has {len(ids)} pieces; here it may have from 1 to {most}"
                 )
             probes.append(Probe(text, (*tokenizer.src.pieces(ids), "</s>")))
         return cls(tuple(probes))
@@ -114,16 +117,17 @@ class ProbeHistory:
         return len(encode(dataclasses.replace(self, moments=tuple(moments))))
 
 
-def look(model: TranslationModel, tokenizer: Tokenizer, history: ProbeHistory, step: int) -> Moment | None:
-    """This moment of a model that is being trained; None where it has no attention. No random number is drawn."""
-    patterns = [path for path in tap_paths(model) if path.endswith(".weights")]
-    if not patterns:
-        return None
+def attention_taps(model: TranslationModel) -> list[str]:
+    return [path for path in tap_paths(model) if path.endswith(".weights")]
+
+
+def look(model: TranslationModel, tokenizer: Tokenizer, history: ProbeHistory, step: int) -> Moment:
+    """This moment of a model that is being trained. No random number is drawn."""
     sources = tokenizer.encode_src([probe.text for probe in history.probes])
     with exactly(model):
         found = search(model, sources, GREEDY, model.output.weight.device)
         pairs = [(ids, hypotheses[0]) for ids, hypotheses in zip(sources, found, strict=True)]
-        maps = [attention_maps(model, patterns, ids, best) for ids, best in pairs]
+        maps = [attention_maps(model, ids, best) for ids, best in pairs]
     return Moment(step, tuple(written(tokenizer, best) for _, best in pairs), tuple(maps))
 
 
@@ -134,13 +138,11 @@ def written(tokenizer: Tokenizer, best: Hypothesis) -> Written:
 
 
 @torch.inference_mode()
-def attention_maps(
-    model: TranslationModel, patterns: Sequence[str], src_ids: Sequence[int], best: Hypothesis
-) -> dict[str, np.ndarray]:
+def attention_maps(model: TranslationModel, src_ids: Sequence[int], best: Hypothesis) -> dict[str, np.ndarray]:
     """weights_HLM by tap, with a row of the decoder for each piece that was written."""
     device = model.output.weight.device
     fed = [BOS, *best.ids] if best.finished else [BOS, *best.ids[:-1]]
-    with record(model, *patterns) as recording:
+    with record(model, *attention_taps(model)) as recording:
         model(pad_sources([src_ids], device), torch.tensor([fed], device=device))
     maps = {}
     for path, passed in recording.values.items():
@@ -151,27 +153,37 @@ def attention_maps(
 
 def encode(history: ProbeHistory) -> bytes:
     """The contents of the file."""
-    arrays = {}
-    for moment in history.moments:
-        for number, maps in enumerate(moment.maps):
-            arrays.update({f"{moment.step}/{number}/{path}": weights for path, weights in maps.items()})
-    described = {
+    return save(named_maps(history), {DATA: json.dumps(describe(history), ensure_ascii=False)})
+
+
+def named_maps(history: ProbeHistory) -> dict[str, np.ndarray]:
+    """Every map of every moment, as "step/probe/tap"."""
+    return {
+        f"{moment.step}/{number}/{path}": weights_HLM
+        for moment in history.moments
+        for number, maps in enumerate(moment.maps)
+        for path, weights_HLM in maps.items()
+    }
+
+
+def describe(history: ProbeHistory) -> dict[str, Any]:
+    """The rest, as JSON has it."""
+    return {
         "probes": [dataclasses.asdict(probe) for probe in history.probes],
         "moments": [
             {"step": moment.step, "written": [dataclasses.asdict(one) for one in moment.written]}
             for moment in history.moments
         ],
     }
-    return save(arrays, {DATA: json.dumps(described, ensure_ascii=False)})
 
 
 def read_history(path: Path) -> ProbeHistory:
     """What `encode` wrote; refused with a sentence where it is something else."""
     try:
-        with safe_open(path, framework="numpy") as file:  # type: ignore[no-untyped-call]
+        with safe_open(path, framework="numpy") as file:
             described = json.loads((file.metadata() or {})[DATA])
             maps: dict[tuple[str, str], dict[str, np.ndarray]] = {}
-            for name in file.keys():  # noqa: SIM118: it is not a dictionary
+            for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
                 step, number, tap = name.split("/", 2)
                 maps.setdefault((step, number), {})[tap] = file.get_tensor(name)
         probes = tuple(Probe(one["text"], tuple(one["src"])) for one in described["probes"])

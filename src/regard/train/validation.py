@@ -41,7 +41,7 @@ def mean_nll(model: TranslationModel, batches: Sequence[Batch], device: torch.de
         src, tgt_in, tgt_out = (torch.from_numpy(ids).to(device) for ids in (batch.src, batch.tgt_in, batch.tgt_out))
         hidden_BLD = model.hidden(src, tgt_in)
         real = tgt_out != PAD
-        total += float(vocabulary_loss(hidden_BLD[real], model.output.weight, tgt_out[real]).nll)
+        total += float(vocabulary_loss(hidden_BLD[real], model.output.weight, tgt_out[real], bias_V=model.output_bias).nll)
         count += batch.n_tokens
     return total / max(count, 1)
 

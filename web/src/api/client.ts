@@ -9,10 +9,12 @@ import type {
   HeadFigures,
   Intervention,
   Limits,
+  Line,
   MetricsRow,
   Model,
   Next,
   Run,
+  ScoredPiece,
   Tokens,
   ToyState,
   TraceHeader,
@@ -54,6 +56,31 @@ export const translate = (
   signal?: AbortSignal,
 ): Promise<Translation> => json("POST", "/api/translate", { ...question, n_best, prefix_ids }, signal);
 
+/** The same, and `hear` is told of what has been written so far. */
+export async function translateWord(
+  question: Question,
+  n_best: number,
+  hear: (written: ScoredPiece[]) => void,
+  signal?: AbortSignal,
+): Promise<Translation> {
+  if (source.still) return translate(question, n_best, null, signal);
+  let written: ScoredPiece[] = [];
+  let found: Translation | null = null;
+  await source.follow(
+    "/api/translate/lines",
+    { ...question, n_best },
+    (text) => {
+      const line = JSON.parse(text) as Line;
+      if ("error" in line) throw new Refusal(line.error, line.hint);
+      if ("translation" in line) found = line.translation;
+      else hear((written = [...written.slice(0, line.kept), ...line.added]));
+    },
+    signal,
+  );
+  if (!found) throw new Refusal("offline");
+  return found;
+}
+
 export const beam = (question: Question, prefix_ids: number[] | null, signal?: AbortSignal): Promise<Beam> =>
   json("POST", "/api/beam", { ...question, prefix_ids }, signal);
 
@@ -76,9 +103,14 @@ export async function tensor(trace: string, path: string, head?: number): Promis
 
 const parameters = new Map<string, Promise<NumberArray>>();
 
-/** A trained matrix, or some rows of it. They do not change, so each is asked for once. */
-export function parameter(model: string, name: string, rows?: number[]): Promise<NumberArray> {
-  const path = query(`/api/models/${model}/parameter`, { name, rows: rows?.join(",") });
+/** A trained matrix, or some rows or columns of it. They do not change, so each is asked for once. */
+export function parameter(
+  model: string,
+  name: string,
+  some: { rows?: number[]; columns?: [number, number] } = {},
+): Promise<NumberArray> {
+  const fields = { name, rows: some.rows?.join(","), columns: some.columns?.join("-") };
+  const path = query(`/api/models/${model}/parameter`, fields);
   let answer = parameters.get(path);
   if (!answer) {
     answer = source.ask("GET", path, null).then((body) => [...unpack<object>(body).arrays.values()][0]);
@@ -102,8 +134,9 @@ export const runs = (): Promise<{ runs: Run[]; toy: ToyState | null }> => json("
 export const metrics = (run: string, after: number): Promise<{ rows: MetricsRow[] }> =>
   json("GET", query(`/api/runs/${encodeURIComponent(run)}/metrics`, { after }));
 
-export async function probes(run: string, after: number): Promise<Parcel<Film>> {
-  return unpack<Film>(await source.ask("GET", query(`/api/runs/${encodeURIComponent(run)}/probes`, { after }), null));
+/** The frames of a training after a step: a run's, or what a model remembers of its own. */
+export async function film(of: "runs" | "models", name: string, after: number): Promise<Parcel<Film>> {
+  return unpack<Film>(await source.ask("GET", query(`/api/${of}/${encodeURIComponent(name)}/probes`, { after }), null));
 }
 
 export const toy = (task: string, seconds: number): Promise<{ run: string }> =>

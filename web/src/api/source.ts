@@ -4,7 +4,11 @@ export interface Source {
   /** A file holds one sentence and cannot compute. */
   readonly still: boolean;
   readonly sentence: { model: string; text: string } | null;
+  /** What a file had no room for. */
+  readonly leftOut: string[];
   ask(method: "GET" | "POST", path: string, body: unknown, signal?: AbortSignal): Promise<ArrayBuffer>;
+  /** An answer that comes line by line, while it is made. */
+  follow(path: string, body: unknown, hear: (line: string) => void, signal?: AbortSignal): Promise<void>;
 }
 
 /** An answer that is no answer, in words for the person: what is wrong, and what to do. */
@@ -21,8 +25,30 @@ export class Refusal extends Error {
 class Server implements Source {
   readonly still = false;
   readonly sentence = null;
+  readonly leftOut = [];
 
   async ask(method: "GET" | "POST", path: string, body: unknown, signal?: AbortSignal): Promise<ArrayBuffer> {
+    return (await this.send(method, path, body, signal)).arrayBuffer();
+  }
+
+  async follow(path: string, body: unknown, hear: (line: string) => void, signal?: AbortSignal): Promise<void> {
+    const response = await this.send("POST", path, body, signal);
+    const reader = response.body?.getReader();
+    const decoder = new TextDecoder();
+    let begun = "";
+    for (;;) {
+      const piece = await reader?.read().catch((failure: unknown) => {
+        if (signal?.aborted) throw failure;
+        throw new Refusal("offline");
+      });
+      if (!piece || piece.done) return;
+      const lines = (begun + decoder.decode(piece.value, { stream: true })).split("\n");
+      begun = lines.pop() ?? "";
+      lines.forEach(hear);
+    }
+  }
+
+  private async send(method: "GET" | "POST", path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
     const request: RequestInit = { method, signal };
     if (method === "POST") {
       request.headers = { "content-type": "application/json" };
@@ -36,7 +62,7 @@ class Server implements Source {
       throw new Refusal("offline");
     }
     if (!response.ok) throw await refusal(response);
-    return response.arrayBuffer();
+    return response;
   }
 }
 
@@ -53,14 +79,17 @@ interface FileData {
   model: string;
   text: string;
   responses: Record<string, string>;
+  left_out: string[];
 }
 
 class File implements Source {
   readonly still = true;
   readonly sentence: { model: string; text: string };
+  readonly leftOut: string[];
 
   constructor(private readonly data: FileData) {
     this.sentence = { model: data.model, text: data.text };
+    this.leftOut = data.left_out;
   }
 
   async ask(method: "GET" | "POST", path: string, body: unknown): Promise<ArrayBuffer> {
@@ -69,6 +98,10 @@ class File implements Source {
     if (found === undefined) throw new Refusal("not-in-file", "", 404);
     const bytes = Uint8Array.from(atob(found), (character) => character.charCodeAt(0));
     return bytes[0] === 0x1f && bytes[1] === 0x8b ? inflate(bytes) : bytes.buffer;
+  }
+
+  follow(): Promise<void> {
+    throw new Refusal("not-in-file", "", 404);
   }
 }
 

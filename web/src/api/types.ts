@@ -24,6 +24,8 @@ export interface Model {
   vocabulary: number;
   tokenizer?: "bpe" | "unigram";
   card: string;
+  /** It remembers how its attention took shape. */
+  recorded?: boolean;
 }
 
 export interface DecodeOptions {
@@ -86,6 +88,9 @@ export interface Translation {
   src: Piece[];
   alternatives: Alternative[];
 }
+
+/** A translation while it is written: so many tokens still stand, and these come after them; at last, all of it. */
+export type Line = { kept: number; added: ScoredPiece[] } | { translation: Translation } | { error: string; hint: string };
 
 export interface LikelyPiece extends Piece {
   probability: number;
@@ -159,6 +164,8 @@ export interface HeadFigures {
   diagonality: number;
   end: number;
   peak: number;
+  /** Of a cross-attention only. */
+  alignment: number | null;
 }
 
 export type Intervention =
@@ -173,6 +180,8 @@ export interface Run {
   live: boolean;
   model: boolean;
   checkpoints: number[];
+  /** It has kept the attention over its probes. */
+  recorded: boolean;
 }
 
 export interface ToyState {
@@ -194,15 +203,22 @@ export interface MetricsRow {
   samples?: { source: string; reference: string; output: string }[];
 }
 
+/** A sentence that is looked at through a training. */
 export interface Probe {
   text: string;
-  translation: string;
   src: string[];
+}
+
+/** What was made of a probe: pieces, and the probability of each. */
+export interface Written {
   tgt: string[];
+  probabilities: number[];
 }
 
 export interface Film {
-  run: string;
-  steps: number[];
+  name: string;
+  /** What was written is a given reference, and not the model's own translation. */
+  forced: boolean;
   probes: Probe[];
+  moments: { step: number; written: Written[] }[];
 }

@@ -28,7 +28,6 @@ export interface HeadNumbers {
   difference: number;
   /** What this head adds to the stream: its output times its part of W_O; null where the matrix is not at hand. */
   added: Float32Array | null;
-  outMatrix: Values | null;
 }
 
 export async function headNumbers(trace: Trace, model: Model, kind: Kind, layer: number, head: number): Promise<HeadNumbers> {
@@ -61,17 +60,17 @@ export async function headNumbers(trace: Trace, model: Model, kind: Kind, layer:
     out: out.values,
     difference: furthest(again, out.values),
     added: outMatrix && mix(out.values, outMatrix, size),
-    outMatrix,
   };
 }
 
 /** The rows of W_O that belong to this head, as a K×D matrix. The model keeps it as D×(H·K). */
 async function outPart(model: Model, where: string, head: number, size: number): Promise<Float32Array | null> {
   try {
-    const { shape, values } = await api.parameter(model.id, `${where}.out.weight`);
-    const [D, all] = shape;
+    const columns: [number, number] = [head * size, (head + 1) * size];
+    const { shape, values } = await api.parameter(model.id, `${where}.out.weight`, { columns });
+    const D = shape[0];
     const out = new Float32Array(size * D);
-    for (let d = 0; d < D; d++) for (let i = 0; i < size; i++) out[i * D + d] = values[d * all + head * size + i];
+    for (let d = 0; d < D; d++) for (let i = 0; i < size; i++) out[i * D + d] = values[d * size + i];
     return out;
   } catch (failure) {
     if (failure instanceof api.Refusal) return null;

@@ -34,7 +34,7 @@ export async function inputNumbers(trace: Trace, model: Model, side: "src" | "tg
 
 async function table(model: Model, side: "src" | "tgt", ids: number[]): Promise<Values | null> {
   try {
-    return (await api.parameter(model.id, `${side}_embedding.weight`, ids)).values;
+    return (await api.parameter(model.id, `${side}_embedding.weight`, { rows: ids })).values;
   } catch (failure) {
     if (failure instanceof api.Refusal) return null;
     throw failure;

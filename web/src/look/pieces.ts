@@ -7,10 +7,6 @@ export function shown(piece: string): string {
   return piece.startsWith(SPACE) ? piece.slice(1) : piece;
 }
 
-export function startsWord(piece: string): boolean {
-  return piece.startsWith(SPACE);
-}
-
 export function clipped(piece: string, length = 10): string {
   const text = shown(piece);
   const characters = [...text];

@@ -1,6 +1,6 @@
 // What the page is about now: a model, a sentence, what became of it, and what is looked at.
 import * as api from "../api/client";
-import type { Alternative, Intervention, Limits, Model, Translation } from "../api/types";
+import type { Alternative, Intervention, Limits, Model, ScoredPiece, Translation } from "../api/types";
 import * as address from "./address";
 import type { Kind, Panel } from "./places";
 import { END, Trace } from "./trace";
@@ -33,6 +33,8 @@ class Session {
   /** What stands in the box, which may not have been translated yet. */
   draft = $state("");
   busy = $state(false);
+  /** What has been written of a translation that is not finished. */
+  writing = $state.raw<ScoredPiece[]>([]);
   trouble = $state.raw<Trouble | null>(null);
   /** Without any change, and with the changes that are in force (the same when there are none). */
   plain = $state.raw<Journey | null>(null);
@@ -147,6 +149,7 @@ class Session {
     this.running?.abort();
     const run = (this.running = new AbortController());
     this.busy = true;
+    this.writing = [];
     this.trouble = null;
     try {
       const found = plain ?? (await this.travel([], this.at.tgt, run.signal));
@@ -167,16 +170,25 @@ class Session {
     } catch (failure) {
       if (!run.signal.aborted) this.trouble = troubleOf(failure);
     } finally {
-      if (this.running === run) this.busy = false;
+      if (this.running === run) {
+        this.busy = false;
+        this.writing = [];
+      }
     }
   }
 
   private async travel(changes: Intervention[], ids: number[] | null, signal: AbortSignal): Promise<Journey> {
     // A search writes word by word: there is no future that a mask could hide.
     const searched = changes.filter((change) => change.kind !== "mask");
-    const translation = await api.translate(this.ask(searched), this.still ? 1 : 4, null, signal);
+    const translation = await (changes.length
+      ? api.translate(this.ask(searched), 4, null, signal)
+      : api.translateWord(this.ask(searched), 4, (written) => this.hear(written, signal), signal));
     const chosen = ids ?? idsOf(translation.alternatives[0]);
     return { translation, trace: await this.lookInside(changes, chosen, signal) };
+  }
+
+  private hear(written: ScoredPiece[], signal: AbortSignal): void {
+    if (!signal.aborted) this.writing = written;
   }
 
   private async lookInside(changes: Intervention[], ids: number[], signal: AbortSignal): Promise<Trace> {

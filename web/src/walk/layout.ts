@@ -30,6 +30,28 @@ export interface Layout {
 
 const GAP = 12;
 
+/** Where a piece of the source hangs above a cross-attention. */
+export const peg = (span: Span, place: number, count: number): number => span.x + ((place + 0.5) / count) * span.width;
+
+/** From the row of a key to the row of the query that looks at it. */
+export function acrossRows(span: Span, top: number, row: number): (query: number, key: number) => string {
+  const [left, right] = [span.x + 5, span.x + span.width - 5];
+  const bend = (right - left) / 2;
+  return (query, key) => {
+    const [from, to] = [top + (key + 0.5) * row, top + (query + 0.5) * row];
+    return `M${left} ${from}C${left + bend} ${from} ${right - bend} ${to} ${right} ${to}`;
+  };
+}
+
+/** From the peg of a key down to the row of the query. */
+export function fromPegs(span: Span, top: number, row: number, count: number): (query: number, key: number) => string {
+  const right = span.x + span.width - 4;
+  return (query, key) => {
+    const [x, y] = [peg(span, key, count), top + (query + 0.5) * row];
+    return `M${x} ${top - 5}Q${x} ${y} ${right} ${y}`;
+  };
+}
+
 export function place(room: number, layers: number, src: number, tgt: number): Layout {
   const longest = Math.max(src, tgt);
   const row = longest > 40 ? 11 : longest > 22 ? 15 : 21;

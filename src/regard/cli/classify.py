@@ -1,0 +1,152 @@
+"""`regard classify`: what is on a picture, or what a text is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.cli.inputs import model_option, read_lines
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.console import Console
+    from rich.text import Text
+
+    from regard.reader import Opinion, Tag
+    from regard.viewer import View
+
+COLUMNS = 28  # about so many characters for a picture: those of the smallest ones we know
+GAP = 3
+
+
+@click.command("classify", short_help="What is on a picture, or what a text is.")
+@click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@model_option
+@click.option("--top", type=click.IntRange(min=1), default=3, help="How many classes to show. [3]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: every class, and where it looked.")
+def command(inputs: tuple[str, ...], model_path: Path | None, top: int, as_json: bool) -> None:
+    """Say what each INPUT is, with the model's probabilities.
+
+    With a Vision Transformer, INPUT is a picture file: below its classes the picture is drawn as the model saw it, and
+    beside it where the model looked, patch by patch. Pictures need Pillow: pip install "regard[images]".
+
+    With a BERT that has learnt classes, INPUT is a text, or a file of texts, one a line; without any, standard input.
+    One that has learnt tags says of each word what it is.
+
+    \b
+    Examples:
+      regard classify boot.png --model runs/vit-fashion/model
+      regard classify *.jpg --top 1 --json --model vit-base-imported
+      regard classify "a gripping film" --model runs/bert-sst2/model
+    """
+    from regard.config import ViTConfig
+    from regard.folder import read_description
+
+    if model_path is None:
+        raise ConfigError("which model? Name its folder with --model or REGARD_MODEL")
+    match read_description(model_path).model:
+        case ViTConfig():
+            classify_pictures(inputs, model_path, top, as_json)
+        case _:
+            classify_texts(inputs, model_path, top, as_json)
+
+
+def classify_pictures(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:
+    from regard.cli.params import open_console
+    from regard.viewer import Viewer
+
+    if not inputs:
+        raise ConfigError("which picture? Name one or more files, such as boot.png")
+    viewer, console = Viewer(model_path), open_console()
+    for name in inputs:  # one by one, so that the first is seen before the last is read
+        view = viewer(name)
+        if as_json:
+            looked_at = view.looked_at_YX.round(6).tolist()
+            click.echo(json.dumps({**described(name, view.opinion), "looked_at": looked_at}, ensure_ascii=False))
+        else:
+            say_opinion(name, view.opinion, top)
+            draw(view, console)
+
+
+def classify_texts(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:
+    from regard.reader import Reader
+
+    reader = Reader(model_path)
+    texts = [line for source in inputs or (None,) for line in read_lines(source)]
+    if "tags" in reader.model.config.heads and "classes" not in reader.model.config.heads:
+        for text in texts:
+            say_tags(text, reader.tag(text), as_json)
+        return
+    for text, opinion in zip(texts, reader.classify(texts), strict=True):
+        if as_json:
+            click.echo(json.dumps(described(text, opinion), ensure_ascii=False))
+        else:
+            say_opinion(text, opinion, top)
+
+
+def say_tags(text: str, tags: Sequence[Tag], as_json: bool) -> None:
+    if as_json:
+        rows = [{"piece": tag.piece, "label": tag.label, "probability": tag.probability} for tag in tags]
+        click.echo(json.dumps({"input": text, "tags": rows}, ensure_ascii=False))
+    else:
+        click.echo(" ".join(f"{tag.piece}/{tag.label}" for tag in tags))
+
+
+def described(name: str, opinion: Opinion) -> dict[str, Any]:
+    labels = [{"label": label, "probability": probability} for label, probability in opinion.labels]
+    return {"input": name, "label": opinion.label, "labels": labels}
+
+
+def say_opinion(name: str, opinion: Opinion, top: int) -> None:
+    """The likeliest classes, with a bar each."""
+    from rich.cells import cell_len
+
+    from regard.cli.params import bar
+
+    shown = opinion.labels[:top]
+    width = max(cell_len(label) for label, _ in shown)
+    click.echo(f"{name}: {opinion.label}")
+    for label, probability in shown:
+        click.echo(f"  {label}{' ' * (width - cell_len(label))}  {probability:6.1%}  {bar(probability)}".rstrip())
+
+
+def draw(view: View, console: Console) -> None:
+    """The picture and, beside it, where the model looked: the darker, the more."""
+    across = len(view.looked_at_YX)
+    columns = across * max(1, round(COLUMNS / across))
+    picture = resized(view.pixels_CYX.mean(axis=0), columns)
+    looked_at = resized(view.looked_at_YX / view.looked_at_YX.max(), columns)
+    click.echo(f"\n  {'the picture':<{columns + GAP}}where it looked")
+    for left, right in zip(picture, looked_at, strict=True):
+        line = shades(left, "default").append(" " * GAP).append_text(shades(right, "rgb(139,92,246)"))
+        line.rstrip()
+        console.print("  ", line, sep="", no_wrap=True, crop=False, overflow="ignore")
+    click.echo()
+
+
+def resized(values_YX: np.ndarray, columns: int) -> np.ndarray:
+    """As many columns, and half as many rows: a character is twice as high as it is wide."""
+    import numpy as np
+
+    def parts(length: int, count: int) -> list[np.ndarray]:
+        if length < count:  # fewer pixels than characters: each several times
+            return [np.array([place * length // count]) for place in range(count)]
+        return np.array_split(np.arange(length), count)
+
+    rows = [values_YX[part].mean(axis=0) for part in parts(len(values_YX), max(columns // 2, 1))]
+    square = np.stack(rows)
+    return np.stack([square[:, part].mean(axis=1) for part in parts(square.shape[1], columns)], axis=1)
+
+
+def shades(values: np.ndarray, style: str) -> Text:
+    from rich.text import Text
+
+    from regard.cli.attention import SHADES
+
+    marks = (SHADES[min(int(value * len(SHADES)), len(SHADES) - 1)] for value in values.tolist())
+    return Text("".join(marks), style=style)

@@ -1,0 +1,64 @@
+"""`regard fill`: which words may stand under a [MASK]."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.cli.inputs import check_output, named_model_option, progress_bar, read_lines, write_output
+
+if TYPE_CHECKING:
+    from regard.reader import Filling
+
+
+@click.command("fill", short_help="Which words may stand under a [MASK].")
+@click.argument("text", required=False)
+@named_model_option
+@click.option("--top", type=int, default=5, help="How many candidates to show for each blank. [5]")
+@click.option("--json", "as_json", is_flag=True, help="An object a line: every candidate with its probability.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+def command(text: str | None, model_path: Path, top: int, as_json: bool, output: Path | None) -> None:
+    """Fill each [MASK] of TEXT: words in quotes, a file, or - for standard input; line by line.
+
+    First comes the text with the likeliest words, then for each blank the candidates and how likely they are.
+
+    \b
+    Examples:
+      regard fill "今天天气很[MASK]" --model MODEL
+      regard fill "The capital of France is [MASK]." --top 10 --model MODEL
+      cat lines.txt | regard fill - --json --model MODEL
+    """
+    check_output(output)
+    lines = read_lines(text)
+    from regard.reader import Reader
+
+    reader = Reader(model_path)
+    rows: list[str] = []
+    with progress_bar("filling", len(lines)) as done:
+        for line in lines:
+            found = reader.fill(line, top)
+            rows += [json.dumps(describe(found), ensure_ascii=False)] if as_json else shown(found)
+            done(1)
+    write_output("".join(row + "\n" for row in rows), output)
+
+
+def shown(found: Filling) -> list[str]:
+    rows = [found.text]
+    for number, blank in enumerate(found.blanks, start=1):
+        name = f"[MASK] {number}" if len(found.blanks) > 1 else "[MASK]"
+        rows.append(f"  {name}  " + "  ".join(f"{c.piece} {c.probability:.1%}" for c in blank.candidates))
+    return rows
+
+
+def describe(found: Filling) -> dict[str, Any]:
+    return {
+        "source": found.source,
+        "text": found.text,
+        "blanks": [
+            [{"piece": c.piece, "text": c.text, "probability": c.probability} for c in blank.candidates]
+            for blank in found.blanks
+        ],
+    }

@@ -1,0 +1,75 @@
+"""`regard models`: what is installed to translate with."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from regard.shelf import InstalledModel
+
+
+@click.command("models", short_help="List the models that are installed.")
+@click.option("--json", "as_json", is_flag=True, help="The list as JSON.")
+def command(as_json: bool) -> None:
+    """List the models that regard translate finds by itself: name, languages, size, scores, licence.
+
+    Some come with Regard; those in the folder that REGARD_MODELS names, each a model folder, come first. For a
+    direction, the first that fits is taken. --model takes the name of any of them, or the path of another.
+
+    \b
+    Examples:
+      regard models
+      regard models --json
+      REGARD_MODELS=~/models regard models
+    """
+    from regard.shelf import HOW_TO_GET_ONE, installed_models
+
+    models = installed_models()
+    if as_json:
+        click.echo(json.dumps([describe(model) for model in models], ensure_ascii=False, indent=2))
+    elif not models:
+        click.echo(f"no model is installed: {HOW_TO_GET_ONE}")
+    else:
+        from regard.cli.params import drawn, open_console
+
+        click.echo(drawn(open_console(), table_of(models)), nl=False)
+
+
+def describe(model: InstalledModel) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "src_lang": model.src_lang,
+        "tgt_lang": model.tgt_lang,
+        "bytes": model.size,
+        "scores": dict(model.head.scores),
+        "licence": model.head.licence,
+        "bundled": model.bundled,
+        "folder": str(model.folder),
+        **({"problem": model.problem} if model.problem else {}),
+    }
+
+
+def table_of(models: list[InstalledModel]) -> Table:
+    from regard.cli.params import bare_table
+
+    table = bare_table()
+    table.add_column("name", no_wrap=True, style="bold")
+    table.add_column("languages", no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("scores")
+    table.add_column("licence of the data")
+    table.add_column("where", overflow="fold", style="dim")
+    for model in models:
+        if model.problem:
+            table.add_row(model.name, "", "", f"cannot be used: {model.problem}", "", str(model.folder))
+            continue
+        scores = "  ".join(f"{name} {value:.4g}" for name, value in model.head.scores.items())
+        where = "with Regard" if model.bundled else str(model.folder)
+        languages = f"{model.src_lang or '?'} → {model.tgt_lang or '?'}"
+        table.add_row(model.name, languages, f"{model.size / 1e6:.1f} MB", scores, model.head.licence, where)
+    return table

@@ -1,0 +1,292 @@
+"""A mixture of experts: many feed-forward networks, of which a router picks a few for each token.
+
+Shazeer et al. 2017. Softmax gates and the auxiliary loss are those of Fedus et al. 2021 (Switch, section 2.2); shared
+experts, sigmoid gates, groups of experts and balancing by a bias instead of a loss those of DeepSeek-V3 (2024,
+section 2.1.2). Deviations: experts have no limit of tokens, so none is ever dropped, and what becomes of a token does
+not depend on who else is in the batch; a group is ranked by its two best experts, as in DeepSeek's own code, where the
+paper has n_active / n_active_groups of them, which is two; and V3's very small loss within a sequence is left out.
+
+Padding is routed and counted like any other token: batches of like lengths have little of it.
+
+Shapes: B batch, L length, N = B·L tokens, D model, E experts, A experts of a token, F units of an
+expert, G groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import BalanceKind, FeedForwardChoice, FeedForwardKind, GateKind
+from regard.core.dropout import Dropout
+from regard.core.feedforward import GATED, FeedForward, activate
+from regard.core.linear import linear
+from regard.core.taps import Tap
+
+GROUP_RANKED_BY = 2  # experts
+
+
+class Router(nn.Module):
+    """Which experts a token goes to, and how much each of them counts.
+
+    affinity_E = softmax or sigmoid (W x).   chosen: the A experts with the greatest affinity + correction.
+    gate_A = affinity of the chosen, divided by their sum if `normalise`, times `scale`.
+    The correction, which `rebalance` moves, decides who is chosen and never how much he counts.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_experts: int,
+        n_active: int,
+        n_groups: int,
+        n_active_groups: int,
+        gate: GateKind,
+        normalise: bool,
+        scale: float,
+        corrected: bool,
+    ) -> None:
+        super().__init__()
+        self.n_active, self.n_groups, self.n_active_groups = n_active, n_groups, n_active_groups
+        self.gate: GateKind = gate
+        self.normalise, self.scale = normalise, scale
+        self.weight = nn.Parameter(torch.empty(n_experts, d_model))
+        # A parameter, so that it is saved with the others; without a gradient, so that no optimiser moves it.
+        self.correction_E = nn.Parameter(torch.zeros(n_experts), requires_grad=False) if corrected else None
+
+    def affinity(self, x_BLD: Tensor) -> Tensor:
+        """affinity_BLE, in float32 at least: near ties must not be decided by rounding."""
+        x_BLD = x_BLD.to(torch.promote_types(x_BLD.dtype, torch.float32))
+        logits_BLE = linear(x_BLD, self.weight, None)
+        match self.gate:
+            case "softmax":
+                return logits_BLE.softmax(dim=-1)
+            case "sigmoid":
+                return logits_BLE.sigmoid()
+            case _:
+                assert_never(self.gate)
+
+    def forward(self, affinity_BLE: Tensor) -> tuple[Tensor, Tensor]:
+        """chosen_BLA and gate_BLA."""
+        chosen_BLA = self.choose(affinity_BLE.detach())
+        gate_BLA = affinity_BLE.gather(-1, chosen_BLA)
+        if self.normalise:
+            gate_BLA = gate_BLA / (gate_BLA.sum(dim=-1, keepdim=True) + 1e-20)
+        return chosen_BLA, gate_BLA * self.scale
+
+    def choose(self, affinity_BLE: Tensor) -> Tensor:
+        """chosen_BLA, from the best groups alone where there are groups."""
+        rank_BLE = affinity_BLE
+        if self.correction_E is not None:
+            rank_BLE = rank_BLE + self.correction_E.to(rank_BLE.dtype)
+        if self.n_active_groups < self.n_groups:
+            rank_BLGE = rank_BLE.view(*rank_BLE.shape[:-1], self.n_groups, -1)
+            best_BLG = rank_BLGE.topk(min(GROUP_RANKED_BY, rank_BLGE.shape[-1]), dim=-1).values.sum(dim=-1)
+            groups_BLG = best_BLG.topk(self.n_active_groups, dim=-1).indices
+            open_BLG = torch.zeros_like(best_BLG, dtype=torch.bool).scatter(-1, groups_BLG, True)
+            rank_BLE = rank_BLGE.masked_fill(~open_BLG[..., None], -math.inf).flatten(-2)
+        return rank_BLE.topk(self.n_active, dim=-1).indices
+
+
+class Experts(nn.Module):
+    """E feed-forward networks, each with the tokens that were sent to it. Weights are stacked: one matrix an expert.
+
+    The tokens are sorted by expert, so that each expert's part is one product. x_ND in, out_ND = Σ gate · expert(x).
+    """
+
+    def __init__(
+        self, n_experts: int, d_model: int, d_ff: int, kind: FeedForwardKind, dropout: float, bias: bool
+    ) -> None:
+        super().__init__()
+        self.kind: FeedForwardKind = kind
+        wide = 2 * d_ff if kind in GATED else d_ff
+        self.up_weight = nn.Parameter(torch.empty(n_experts, wide, d_model))
+        self.up_bias = nn.Parameter(torch.zeros(n_experts, wide)) if bias else None
+        self.down_weight = nn.Parameter(torch.empty(n_experts, d_model, d_ff))
+        self.down_bias = nn.Parameter(torch.zeros(n_experts, d_model)) if bias else None
+        self.dropout = Dropout(dropout)
+
+    def matrices(self) -> Iterator[Tensor]:
+        """Every expert's two matrices, to be filled by whoever initialises a model."""
+        yield from self.up_weight.detach()
+        yield from self.down_weight.detach()
+
+    def forward(
+        self, x_ND: Tensor, chosen_NA: Tensor, gate_NA: Tensor, see: Callable[[Tensor], Tensor] | None
+    ) -> Tensor:
+        """`see` is shown the chosen experts' units, a row a token, one expert after the other; it may change them."""
+        order = chosen_NA.flatten().argsort(stable=True)  # of the N·A journeys, those of expert 0 first
+        back = order.argsort()
+        counts: list[int] = chosen_NA.flatten().bincount(minlength=len(self.up_weight)).tolist()
+        sent = x_ND.index_select(0, order // chosen_NA.shape[1])
+        hidden = activate(self.kind, each(sent, counts, self.up_weight, self.up_bias))
+        if see is not None:
+            hidden = see(hidden[back].view(len(x_ND), -1)).view(len(back), -1)[order]
+        made = each(self.dropout(hidden), counts, self.down_weight, self.down_bias)
+        made_NAD = made.index_select(0, back).view(*chosen_NA.shape, -1)
+        return (made_NAD * gate_NA[..., None].to(made.dtype)).sum(dim=1)
+
+
+def each(x: Tensor, counts: list[int], weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Every expert's linear map on its own rows of x; the rows stand in the order of the experts."""
+    # One cast and one unbind for all: indexing would make autograd form a gradient of the whole stack per expert.
+    weights = weight.to(x.dtype).unbind()
+    biases = [None] * len(weights) if bias is None else bias.unbind()
+    parts = zip(torch.split(x, counts), weights, biases, strict=True)
+    made = [linear(part, one, own) for part, one, own in parts if len(part)]
+    return torch.cat(made) if made else x.new_empty(0, weight.shape[1])
+
+
+class SharedExperts(FeedForward):
+    """The experts that every token goes to: as many networks side by side are one network, as many times as wide."""
+
+
+class MixtureOfExperts(nn.Module):
+    """shared(x) + Σ over the chosen of gate · expert(x).   x_BLD in, BLD out.
+
+    While it trains it counts the tokens of each expert; `rebalance` reads the counts after each step of the optimiser.
+    """
+
+    load_E: Tensor
+
+    def __init__(
+        self,
+        d_model: int,
+        dropout: float,
+        bias: bool,
+        *,
+        d_ff: int,
+        kind: FeedForwardKind = "swiglu",
+        n_experts: int = 8,
+        n_active: int = 2,
+        n_shared: int = 1,
+        n_groups: int = 1,
+        n_active_groups: int = 1,
+        gate: GateKind = "sigmoid",
+        normalise: bool = True,
+        scale: float = 1.0,
+        balance: BalanceKind = "bias",
+        balance_rate: float = 0.001,
+    ) -> None:
+        super().__init__()
+        self.balance: BalanceKind = balance
+        self.balance_rate = balance_rate
+        self.gate = Router(
+            d_model, n_experts, n_active, n_groups, n_active_groups, gate, normalise, scale, balance == "bias"
+        )
+        self.experts = Experts(n_experts, d_model, d_ff, kind, dropout, bias)
+        self.shared = SharedExperts(d_model, n_shared * d_ff, kind, dropout, bias) if n_shared else None
+        self.register_buffer("load_E", torch.zeros(n_experts, dtype=torch.int64), persistent=False)
+        self.auxiliary: Tensor | None = None
+        self.router, self.ffn_hidden, self.ffn_out = Tap(), Tap(), Tap()
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        affinity_BLE = self.router(self.gate.affinity(x_BLD))
+        chosen_BLA, gate_BLA = self.gate(affinity_BLE)
+        if self.training:
+            self.count(affinity_BLE, chosen_BLA)
+        see = (lambda x_NF: self.ffn_hidden(x_NF.view(*x_BLD.shape[:-1], -1))) if self.ffn_hidden.heard else None
+        tokens = (x.reshape(-1, x.shape[-1]) for x in (x_BLD, chosen_BLA, gate_BLA))
+        out_BLD = self.experts(*tokens, see).view(x_BLD.shape)
+        if self.shared is not None:
+            out_BLD = out_BLD + self.shared(x_BLD)
+        return self.ffn_out(out_BLD)  # type: ignore[no-any-return]
+
+    def count(self, affinity_BLE: Tensor, chosen_BLA: Tensor) -> None:
+        load_E = chosen_BLA.flatten().bincount(minlength=affinity_BLE.shape[-1])
+        self.load_E += load_E
+        if self.balance == "loss":
+            loss = self.balance_rate * balance_loss(affinity_BLE, load_E)
+            self.auxiliary = loss if self.auxiliary is None else self.auxiliary + loss
+
+
+def build_ffn(
+    d_model: int, d_ff: int, choice: FeedForwardChoice, dropout: float, bias: bool, moe: Mapping[str, Any]
+) -> nn.Module:
+    """One network, or a mixture: `moe` are its settings by name; a `d_ff` of 0 among them is that of the model."""
+    if choice != "moe":
+        return FeedForward(d_model, d_ff, choice, dropout, bias)
+    return MixtureOfExperts(d_model, dropout, bias, **{**moe, "d_ff": moe["d_ff"] or d_ff})
+
+
+def balance_loss(affinity_BLE: Tensor, load_E: Tensor) -> Tensor:
+    """E · Σ share of the tokens · mean probability: 1 where all experts are used alike, E where one does everything."""
+    share_E = load_E / load_E.sum()
+    probability_E = (affinity_BLE / affinity_BLE.sum(dim=-1, keepdim=True)).flatten(0, -2).mean(dim=0)
+    return len(load_E) * (share_E.to(probability_E.dtype) * probability_E).sum()
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """How many tokens each expert of each mixture was sent, since the last report."""
+
+    tokens: dict[str, tuple[int, ...]]  # by the mixture's place in the model
+
+    def __add__(self, other: LoadReport) -> LoadReport:
+        sums = {name: tuple(map(sum, zip(own, other.tokens[name], strict=True))) for name, own in self.tokens.items()}
+        return LoadReport(sums)
+
+    @property
+    def entropies(self) -> dict[str, float]:
+        """Of each mixture, from 0 (one expert does everything) to 1 (all do the same)."""
+        return {name: evenness(loads) for name, loads in self.tokens.items()}
+
+    @property
+    def entropy(self) -> float:
+        """The mean of all mixtures."""
+        return sum(self.entropies.values()) / len(self.tokens)
+
+    @property
+    def busiest(self) -> float:
+        """The tokens of the busiest expert, as a multiple of what each would have if all had the same."""
+        return max(max(loads) * len(loads) / max(sum(loads), 1) for loads in self.tokens.values())
+
+    @property
+    def idle(self) -> int:
+        """Experts that were sent nothing at all."""
+        return sum(loads.count(0) for loads in self.tokens.values())
+
+
+def evenness(loads: tuple[int, ...]) -> float:
+    """Entropy of the shares, divided by the greatest there could be; 1 for a single expert."""
+    shares = [load / max(sum(loads), 1) for load in loads if load]
+    return -sum(share * math.log(share) for share in shares) / math.log(len(loads)) if len(loads) > 1 else 1.0
+
+
+def mixtures(model: nn.Module) -> dict[str, MixtureOfExperts]:
+    """The mixtures of a model, by their place in it."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, MixtureOfExperts)}
+
+
+@torch.no_grad()
+def rebalance(model: nn.Module) -> LoadReport | None:
+    """To be called after each step of the optimiser: what the experts had to do in it; None without experts.
+
+    Where a mixture is balanced by a bias, experts with more tokens than the mean lose `balance_rate` of theirs, and
+    those with fewer gain as much. Counting begins anew, so between two steps there is nothing that a checkpoint lacks.
+    """
+    found = mixtures(model)
+    if not found:
+        return None
+    report = LoadReport({name: tuple(mixture.load_E.tolist()) for name, mixture in found.items()})
+    for mixture in found.values():
+        correction_E, load_E = mixture.gate.correction_E, mixture.load_E
+        if correction_E is not None:
+            correction_E.add_((load_E.double().mean() - load_E).sign(), alpha=mixture.balance_rate)
+        load_E.zero_()
+    return report
+
+
+def auxiliary_loss(model: nn.Module) -> Tensor | None:
+    """What is to be added to the mean loss of the batches since the last call; None where nothing is balanced so."""
+    losses = []
+    for mixture in mixtures(model).values():
+        if mixture.auxiliary is not None:
+            losses.append(mixture.auxiliary)
+            mixture.auxiliary = None
+    return torch.stack(losses).sum() if losses else None

@@ -1,0 +1,147 @@
+"""Images as arrays: picture files through Pillow (pip install "regard[images]"), and the IDX files of MNIST.
+
+Pixels are numbers from 0 to 1; `scaled` makes of them what a model takes, (pixel − mean) / std. An image that is not of
+the model's size is resized to it, whole, so that one that is not square changes its shape.
+
+Shapes: N images, C channels, Y rows of pixels, X columns.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of Pillow, by the number of channels
+UNSIGNED_BYTE = 0x08  # IDX's sign for it
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images of one size with their classes, as bytes: a few thousand small ones fit in memory many times."""
+
+    pixels_NCYX: np.ndarray  # uint8
+    labels_N: np.ndarray  # int64
+
+    def __len__(self) -> int:
+        return len(self.labels_N)
+
+    def select(self, numbers: np.ndarray | slice) -> ImageSet:
+        return ImageSet(self.pixels_NCYX[numbers], self.labels_N[numbers])
+
+
+def scaled(pixels: np.ndarray, mean: Sequence[float], std: Sequence[float]) -> np.ndarray:
+    """(pixel − mean) / std, of one image CYX or many NCYX; bytes are taken as 0 to 1."""
+    values = pixels.astype(np.float32) / 255 if pixels.dtype == np.uint8 else pixels.astype(np.float32)
+    mean_C11, std_C11 = (np.asarray(numbers, np.float32)[:, None, None] for numbers in (mean, std))
+    return np.asarray((values - mean_C11) / std_C11, np.float32)
+
+
+def read_image(path: Path, size: int, channels: int) -> np.ndarray:
+    """image_CYX of a picture file, square and of this size, from 0 to 1."""
+    if channels not in MODES:
+        raise ConfigError(f"a picture has 1, 3 or 4 channels (grey, colour, colour and transparency), not {channels}")
+    image = open_image(path).convert(MODES[channels])
+    if image.size != (size, size):
+        from PIL.Image import Resampling
+
+        image = image.resize((size, size), Resampling.BILINEAR)
+    pixels = np.asarray(image, np.float32) / 255
+    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def open_image(path: Path) -> Image:
+    """A picture file, unpacked, and turned the way its camera was held."""
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError:
+        raise ConfigError('pictures are read by Pillow, which is not installed: pip install "regard[images]"') from None
+    try:
+        with PIL.Image.open(path) as image:
+            image.load()
+            if image.mode.startswith("I"):  # sixteen bits, which Pillow would cut off at 255 rather than scale
+                return PIL.Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))
+            return PIL.ImageOps.exif_transpose(image)
+    except FileNotFoundError:
+        raise DataError(f"there is no file {path}") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder, where a picture is needed") from None
+    except PIL.UnidentifiedImageError:
+        raise DataError(f"{path} is not a picture that Pillow can read, such as PNG or JPEG") from None
+    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
+        raise DataError(f"{path} is too large a picture; make it smaller first") from None
+    except (OSError, SyntaxError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
+
+
+def is_picture(name: str) -> bool:
+    """Whether a name is that of a picture, by its end."""
+    return name.lower().endswith(SUFFIXES)
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """An array of bytes in the IDX format, plain or .gz.
+
+    Two zero bytes, one for the type, one for the number of dimensions; the dimensions, four bytes each; the numbers.
+    """
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"there is no file {path}") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path} is damaged: {error}") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    if len(content) < 4 or content[:2] != b"\0\0":
+        raise DataError(f"{path} is not an IDX file: it does not begin with two zero bytes")
+    kind, n_dimensions = content[2], content[3]
+    if kind != UNSIGNED_BYTE:
+        raise DataError(f"{path} has numbers of the type 0x{kind:02x}; Regard reads bytes, 0x{UNSIGNED_BYTE:02x}")
+    start = 4 + 4 * n_dimensions
+    if len(content) < start:
+        raise DataError(f"{path} is cut off within its header")
+    shape = struct.unpack(f">{n_dimensions}I", content[4:start])
+    if len(content) - start != math.prod(shape):
+        raise DataError(f"{path} has {len(content) - start:,} numbers, where its header says {math.prod(shape):,}")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def read_idx_pair(images: Path, labels: Path) -> ImageSet:
+    """Grey images and their classes, as MNIST and Fashion-MNIST are published."""
+    pixels, numbers = read_idx(images), read_idx(labels)
+    if pixels.ndim != 3 or numbers.ndim != 1:
+        raise DataError(f"{images} has {pixels.ndim} dimensions and {labels} {numbers.ndim}; images have 3, classes 1")
+    if len(pixels) != len(numbers):
+        raise DataError(f"{images} has {len(pixels):,} images, but {labels} has {len(numbers):,} classes")
+    return ImageSet(pixels[:, None], numbers.astype(np.int64))
+
+
+def read_folders(folder: Path, size: int, channels: int) -> tuple[ImageSet, tuple[str, ...]]:
+    """Pictures in folders that are named as their classes; and the names, in the order of their numbers."""
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}")
+    names = tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")))
+    found = [
+        (path, number)
+        for number, name in enumerate(names)
+        for path in sorted((folder / name).iterdir())
+        if path.is_file() and is_picture(path.name)
+    ]
+    if not found:
+        raise DataError(f"{folder} has no pictures: it needs a folder for each class, with pictures in it")
+    pixels = [np.rint(read_image(path, size, channels) * 255).astype(np.uint8) for path, _ in found]
+    return ImageSet(np.stack(pixels), np.array([number for _, number in found], np.int64)), names

@@ -1,0 +1,69 @@
+"""Span corruption, what T5 is pre-trained with (Raffel et al. 2020, section 3.1.4 and figure 2).
+
+Some spans of a text are taken out, and each leaves a sentinel in its place; the target is what was taken, each span
+after its sentinel, and one more sentinel at the end:
+
+    source  Thank you <0> me to your party <1> week
+    target  <0> for inviting <1> last <2>
+
+As many tokens as `rate` says are taken, in spans of `mean_length` on average; where the spans begin and how long each
+is, is drawn evenly among all ways to do that in which no two spans touch and the text does not begin with one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+RATE, MEAN_LENGTH = 0.15, 3.0  # the paper's, section 3.3.4
+
+
+class Corrupted(NamedTuple):
+    source: list[int]
+    target: list[int]
+
+
+def corrupt_spans(
+    ids: Sequence[int],
+    sentinels: Sequence[int],
+    draw: random.Random,
+    rate: float = RATE,
+    mean_length: float = MEAN_LENGTH,
+) -> Corrupted:
+    """A text of at least two tokens with spans taken out; as many spans as there are sentinels for, less one."""
+    if len(ids) < 2:
+        raise ValueError("a text of fewer than two tokens has nothing to take out and leave")
+    if len(sentinels) < 2:
+        raise ValueError("span corruption needs two sentinels at least: one for a span and one for the end")
+    taken = min(max(round(len(ids) * rate), 1), len(ids) - 1)
+    spans = max(round(taken / mean_length), 1)
+    spans = min(spans, len(sentinels) - 1, taken, len(ids) - taken)
+    lengths = zip(split_evenly(len(ids) - taken, spans, draw), split_evenly(taken, spans, draw), strict=True)
+    source: list[int] = []
+    target: list[int] = []
+    place = 0
+    for sentinel, (kept, lost) in zip(sentinels, lengths, strict=False):
+        source += [*ids[place : place + kept], sentinel]
+        target += [sentinel, *ids[place + kept : place + kept + lost]]
+        place += kept + lost
+    return Corrupted(source, [*target, sentinels[spans]])
+
+
+def split_evenly(total: int, parts: int, draw: random.Random) -> list[int]:
+    """Lengths of at least 1 that sum to `total`, every way to do that being as likely as another."""
+    cuts = sorted(draw.sample(range(1, total), parts - 1))
+    return [end - start for start, end in zip([0, *cuts], [*cuts, total], strict=True)]
+
+
+def restore_spans(corrupted: Corrupted, sentinels: Sequence[int]) -> list[int]:
+    """The text again: what a model that predicts the target rightly has understood."""
+    taken: dict[int, list[int]] = {}
+    current: list[int] = []
+    known = set(sentinels)
+    for token in corrupted.target:
+        if token in known:
+            current = taken.setdefault(token, [])
+        else:
+            current.append(token)
+    return [one for token in corrupted.source for one in (taken.get(token, []) if token in known else [token])]

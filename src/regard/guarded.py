@@ -1,0 +1,278 @@
+"""A one-way translator whose answers are looked at before anybody sees them.
+
+What must be kept exactly (`text.kept`) never reaches the model: symbols cut the text, and words that every model knows
+stand in for addresses and code (`text.stand_ins`). Each part is then translated and judged (`text.guards`), and what
+has a fault goes on to the next of these, all the faulty parts together:
+
+1. the other hypotheses of a wider search
+2. a search that repeats no three pieces
+3. stand-ins for the numbers and names that were lost, too
+4. the part cut around what is kept, or into clauses, and each piece translated alone
+5. what is left of a piece is mended as text; a piece for which the model has nothing stays as it is, with a note
+
+Each step is taken once, so there is always an answer, and the same question always has the same one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from regard.config import DecodeConfig
+from regard.text import guards
+from regard.text.kept import find_kept, fixed, is_all_kept
+from regard.text.language import base_language
+from regard.text.normalise import normalise
+from regard.text.sentences import split_clauses
+from regard.text.stand_ins import StandIn, put_back, stand_in
+from regard.text.stretches import Stretch, cut_around, join, translate_marks, weave
+from regard.translation import NOTHING, Alternative, Translates, Translation, as_it_is, count_texts, join_alternatives
+
+WIDER = 4  # hypotheses at least, where the first had a fault
+NO_WORD = "the model has nothing for {!r}, which was left as it is"
+
+
+class Searching(Protocol):
+    """What is needed of a one-way translator."""
+
+    src_lang: str
+    tgt_lang: str
+
+    def how(self, options: dict[str, Any]) -> DecodeConfig: ...
+    def parts(self, text: str) -> list[str]: ...
+    def prefixes(self, prefix: str, parts: list[list[str]]) -> list[list[int]] | None: ...
+    def search(
+        self,
+        parts: Sequence[str],
+        how: DecodeConfig,
+        n_best: int = 1,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        done: Callable[[Sequence[int]], None] = lambda indices: None,
+    ) -> list[list[Alternative]]: ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a model is asked to translate at once."""
+
+    source: str  # with stand-ins
+    stand_ins: tuple[StandIn, ...] = ()
+    forced: tuple[int, ...] = ()  # how the translation must begin
+
+    @property
+    def meant(self) -> str:
+        text = self.source
+        for one in self.stand_ins:
+            text = text.replace(one.source, one.meant)
+        return text
+
+
+@dataclass(frozen=True)
+class Words:
+    """A stretch to translate."""
+
+    parts: list[Part]
+    spaced: bool  # whether there is white space before it
+
+
+@dataclass(frozen=True)
+class Answer:
+    alternatives: tuple[Alternative, ...]
+    note: str = ""
+
+
+class Guarded(Translates):
+    def __init__(self, way: Searching, read: Callable[[str], str] = lambda text: text) -> None:
+        """`read` is done to what the model gets to see: a change of script, say."""
+        self.way = way
+        self.read = read
+        self.chinese = base_language(way.src_lang) == "zh"
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        n_best: int = 1,
+        prefix: str = "",
+        done: Callable[[int], None] = lambda count: None,
+        **options: Any,
+    ) -> list[Translation]:
+        """As `OneWay.translate`; a text in which there is nothing to translate is given back as it is."""
+        how = self.way.how(options)
+        plans = [self.lay_out(normalise(text)) for text in texts]
+        parts = [[part for one in plan if isinstance(one, Words) for part in one.parts] for plan in plans]
+        forced = iter(self.way.prefixes(prefix, [[part.source for part in group] for group in parts]) or ())
+        flat = [dataclasses.replace(part, forced=tuple(next(forced, ()))) for group in parts for part in group]
+        answers = iter(self.solve(flat, how, n_best, count_texts(parts, done)))
+        return [self.join(text, plan, answers) for text, plan in zip(texts, plans, strict=True)]
+
+    # -- before the search
+
+    def lay_out(self, text: str) -> list[Stretch | Words]:
+        """The text as stretches that stay as they are and such to translate, in order."""
+        if is_all_kept(text):
+            return [Stretch(text, kept=True)] if text else []
+        spans = fixed(find_kept(text, self.chinese))
+        plan: list[Stretch | Words] = []
+        for stretch in cut_around(text, [span for span in spans if span.kind == "symbol"]):
+            plan += [stretch] if stretch.kept or is_all_kept(stretch.text) else self.lay_out_words(stretch)
+        return plan
+
+    def lay_out_words(self, stretch: Stretch) -> Iterator[Stretch | Words]:
+        """A stretch without symbols: with stand-ins, or cut again where there are too many things to stand in for."""
+        spans = fixed(find_kept(stretch.text, self.chinese))
+        masked = stand_in(stretch.text, spans, self.way.src_lang, self.way.tgt_lang)
+        if masked is not None:
+            text, stand_ins = masked
+            yield Words(self.as_parts(text, stand_ins), stretch.spaced)
+            return
+        for at, piece in enumerate(cut_around(stretch.text, spans)):
+            spaced = piece.spaced if at else stretch.spaced
+            if piece.kept or is_all_kept(piece.text):
+                yield dataclasses.replace(piece, text=self.with_marks(piece), spaced=spaced)
+            else:
+                yield Words(self.as_parts(piece.text, ()), spaced)
+
+    def as_parts(self, text: str, stand_ins: Sequence[StandIn]) -> list[Part]:
+        texts = self.way.parts(self.read(text))
+        return [Part(one, tuple(s for s in stand_ins if s.source in one)) for one in texts]
+
+    def with_marks(self, piece: Stretch) -> str:
+        """Marks between things that are kept are those of the other language."""
+        return piece.text if piece.kept else translate_marks(piece.text, self.way.tgt_lang)
+
+    # -- the search
+
+    def solve(
+        self, parts: Sequence[Part], how: DecodeConfig, n_best: int, done: Callable[[Sequence[int]], None]
+    ) -> list[Answer]:
+        """An answer for each part."""
+        wide = dataclasses.replace(how, method="beam", beam=max(how.beam, n_best, WIDER))
+        unrepeated = dataclasses.replace(wide, no_repeat_ngram=min(how.no_repeat_ngram or 3, 3))
+        answers: dict[int, Answer] = {}
+        fair: dict[int, Answer] = {}  # something is to be said against them, but nothing grave
+        asked = dict(enumerate(parts))
+        for number, (method, count) in enumerate([(how, n_best), (wide, wide.beam), (unrepeated, wide.beam)]):
+            hear = done if number == 0 else lambda indices: None
+            self.ask(asked, method, count, n_best, answers, fair, hear)
+            if number > 0:  # a wider search had nothing better
+                answers |= {at: fair[at] for at in asked if at in fair and at not in answers}
+            asked = {at: part for at, part in asked.items() if at not in answers}
+        masked = {at: self.mask_lost(part) for at, part in asked.items()}
+        self.ask({at: part for at, part in masked.items() if part}, wide, wide.beam, n_best, answers, fair)
+        answers |= {at: fair[at] for at in asked if at in fair and at not in answers}
+        rest = [at for at in asked if at not in answers]
+        answers |= zip(rest, self.piecewise([asked[at] for at in rest], unrepeated), strict=True)
+        return [answers[at] for at in range(len(parts))]
+
+    def ask(
+        self,
+        asked: Mapping[int, Part],
+        how: DecodeConfig,
+        count: int,
+        n_best: int,
+        answers: dict[int, Answer],
+        fair: dict[int, Answer],
+        done: Callable[[Sequence[int]], None] = lambda indices: None,
+    ) -> None:
+        """Search, and enter what is found without fault, or with none that is grave."""
+        if not asked:
+            return
+        prefixes = [part.forced for part in asked.values()]
+        sources = [part.source for part in asked.values()]
+        found = self.way.search(sources, how, count, prefixes if any(prefixes) else None, done)
+        for (at, part), alternatives in zip(asked.items(), found, strict=True):
+            judged = [self.judge(part, one) for one in alternatives]
+            good = [one for one, said in judged if not said]
+            light = sorted((pair for pair in judged if not guards.is_grave(pair[1])), key=lambda pair: len(pair[1]))
+            if good:
+                answers[at] = Answer(tuple(good[:n_best]))
+            elif part.forced:  # how it begins is somebody's wish, so that it can only be taken as it is
+                answers[at] = Answer(tuple(one for one, _ in (light or judged)[:n_best]))
+            elif light:
+                fair.setdefault(at, Answer((light[0][0],)))
+
+    def judge(self, part: Part, found: Alternative) -> tuple[Alternative, list[guards.Fault]]:
+        """The alternative mended, with what is meant in the place of stand-ins; and what is wrong with it."""
+        text = self.mend(part.source, found.text)
+        said = guards.faults(part.source, text, self.chinese)
+        whole = put_back(part.source, text, part.stand_ins)
+        if whole is None:
+            return found, [*said, "lost"]
+        return dataclasses.replace(found, text=whole, parts=((part.meant, whole),)), said
+
+    def mend(self, source: str, text: str) -> str:
+        text = guards.mend_quotes(source, guards.mend_numbers(source, text, self.chinese))
+        return guards.mend_names(source, text) if self.chinese else text
+
+    def mask_lost(self, part: Part) -> Part | None:
+        """The part with stand-ins for all that is kept, loose things too; None if there is nothing, or too much."""
+        spans = find_kept(part.meant, self.chinese)
+        masked = stand_in(part.meant, spans, self.way.src_lang, self.way.tgt_lang) if spans else None
+        return None if masked is None else Part(self.read(masked[0]), tuple(masked[1]))
+
+    # -- piece by piece
+
+    def piecewise(self, parts: Sequence[Part], how: DecodeConfig) -> list[Answer]:
+        """Parts that could not be translated as they are: piece by piece, and whatever comes out is mended."""
+        cut = [self.pieces(part) for part in parts]
+        texts = [piece.text for pieces in cut for piece in pieces if not piece.kept]
+        found = iter(self.way.search(texts, how, how.beam) if texts else ())
+        return [self.assemble(part, pieces, found) for part, pieces in zip(parts, cut, strict=True)]
+
+    def pieces(self, part: Part) -> list[Stretch]:
+        """What is kept and what is between; where nothing is, the clauses."""
+        spans = find_kept(part.meant, self.chinese)
+        if spans:
+            around = cut_around(part.meant, spans)
+            return [Stretch(self.with_marks(one), True, one.spaced) if is_all_kept(one.text) else one for one in around]
+        clauses = split_clauses(part.meant)
+        return [Stretch(clause, is_all_kept(clause), at > 0) for at, clause in enumerate(clauses)]
+
+    def assemble(self, part: Part, pieces: Sequence[Stretch], found: Iterator[list[Alternative]]) -> Answer:
+        text, notes, used = "", [], []
+        for piece in pieces:
+            if piece.kept:
+                text = join(text, piece, self.way.tgt_lang)
+                continue
+            alternatives = next(found)
+            used.append(alternatives[0] if alternatives else NOTHING)
+            words = next(filter(None, (self.force(piece.text, one.text) for one in alternatives)), None)
+            if words is None:
+                words = piece.text
+                notes.append(NO_WORD.format(words))
+            longer = join(text, dataclasses.replace(piece, text=words), self.way.tgt_lang)
+            if not text or not guards.is_loop(part.meant, longer):
+                text = longer
+        whole = dataclasses.replace(join_alternatives(used, self.way.tgt_lang), text=text, parts=((part.meant, text),))
+        return Answer((whole,), "; ".join(notes))
+
+    def force(self, source: str, text: str) -> str:
+        """The text without what is grave in it; nothing where nothing would be left."""
+        text = guards.cut_loops(source, self.mend(source, text))
+        if not guards.ends_sentence(source):
+            text = guards.without_end(text)
+        return "" if guards.is_grave(guards.faults(source, text, self.chinese)) else text
+
+    # -- after the search
+
+    def join(self, text: str, plan: Sequence[Stretch | Words], answers: Iterator[Answer]) -> Translation:
+        """The stretches of a text with the answers to its parts, as one translation."""
+        lang = self.way.tgt_lang
+        solved = [[next(answers) for _ in one.parts] if isinstance(one, Words) else [] for one in plan]
+        asked = [answer for some in solved for answer in some]
+        if not asked:
+            return as_it_is(text, weave([one for one in plan if isinstance(one, Stretch)], lang))
+        whole = []
+        for rank in range(min(len(answer.alternatives) for answer in asked)):
+            chosen = [join_alternatives([answer.alternatives[rank] for answer in some], lang) for some in solved]
+            stretches = [
+                Stretch(found.text, spaced=one.spaced) if isinstance(one, Words) else one
+                for one, found in zip(plan, chosen, strict=True)
+            ]
+            joined = join_alternatives([found for found, some in zip(chosen, solved, strict=True) if some], lang)
+            whole.append(dataclasses.replace(joined, text=weave(stretches, lang)))
+        notes = [answer.note for answer in asked if answer.note]
+        return Translation(text, tuple(whole), self.way.src_lang, lang, "; ".join(notes))

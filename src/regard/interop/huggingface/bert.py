@@ -1,0 +1,171 @@
+"""BERT (Devlin et al. 2019) from a Hugging Face folder, with whatever heads it was saved with.
+
+Query, key and value become one matrix; all else is the same under other names. The heads are told by the weights:
+`cls.predictions` guesses masked words, `cls.seq_relationship` next sentences, and `classifier` classifies texts or,
+where the folder's architecture is BertForTokenClassification, tokens.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regard.config import BertConfig, BertHead, DecodeConfig, FeedForwardKind
+from regard.errors import ConfigError, ModelFolderError
+from regard.folder import ModelDescription
+from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.text import wordpiece
+from regard.text.wordpiece import WordPiece
+
+ACTIVATIONS: dict[str, FeedForwardKind] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "swish",
+    "swish": "swish",
+}
+TOKENS = "BertForTokenClassification"
+TOKENIZER_CONFIG, TOKENIZER_JSON = "tokenizer_config.json", "tokenizer.json"
+Weights = dict[str, np.ndarray]
+
+
+def import_bert(folder: ForeignFolder) -> Imported:
+    lexicon = read_wordpiece(folder)
+    tensors = folder.tensors()
+    tensors.strip("bert.")
+    rename_norms(tensors)
+    config = bert_config(folder.config, tensors)
+    if lexicon.size > config.vocab_size:
+        raise ModelFolderError(
+            f"{folder.path}: the tokenizer has {lexicon.size} pieces, the model only {config.vocab_size}"
+        )
+    weights = bert_weights(tensors, config)
+    description = ModelDescription(
+        config, DecodeConfig(), "", "", lexicon.lowercase, lexicon.files(), labels=read_labels(folder.config, config)
+    )
+    return Imported(description, weights)
+
+
+def bert_config(config: ForeignConfig, tensors: ForeignTensors) -> BertConfig:
+    config.require("position_embedding_type", "absolute", default="absolute")
+    for name in ("is_decoder", "add_cross_attention"):
+        config.require(name, False, default=False)
+    heads: list[BertHead] = []
+    if "cls.predictions.transform.dense.weight" in tensors:
+        heads.append("masked")
+    if "cls.seq_relationship.weight" in tensors:
+        heads.append("next")
+    n_labels = 0
+    if "classifier.weight" in tensors:
+        heads.append("tags" if TOKENS in config.get("architectures", []) else "classes")
+        n_labels = len(tensors.left["classifier.weight"])
+    return BertConfig(
+        d_model=config.number("hidden_size"),
+        n_heads=config.number("num_attention_heads"),
+        d_ff=config.number("intermediate_size"),
+        n_layers=config.number("num_hidden_layers"),
+        max_positions=config.number("max_position_embeddings"),
+        n_segments=config.number("type_vocab_size", 2),
+        heads=tuple(heads),
+        pooler="pooler.dense.weight" in tensors,
+        n_labels=n_labels,
+        ffn=ACTIVATIONS[config.require("hidden_act", *ACTIVATIONS, default="gelu")],
+        norm_eps=config.real("layer_norm_eps", 1e-12),
+        dropout=config.real("hidden_dropout_prob", 0.1),
+        attention_dropout=config.real("attention_probs_dropout_prob", 0.1),
+        vocab_size=config.number("vocab_size"),
+    )
+
+
+def bert_weights(tensors: ForeignTensors, config: BertConfig) -> Weights:
+    """Their tensors under our names, every one of them used."""
+    d_model, d_ff = config.d_model, config.d_ff
+    weights: Weights = {
+        "embedding.weight": tensors.take("embeddings.word_embeddings.weight", config.vocab_size, d_model),
+        "positions.table_LD": tensors.take("embeddings.position_embeddings.weight", config.max_positions, d_model),
+        "segments.weight": tensors.take("embeddings.token_type_embeddings.weight", config.n_segments, d_model),
+        **both(tensors, "first_norm", "embeddings.LayerNorm", d_model),
+    }
+    for i in range(config.n_layers):
+        ours, theirs = f"layers.{i}", f"encoder.layer.{i}"
+        for kind in ("weight", "bias"):
+            shape = (d_model, d_model) if kind == "weight" else (d_model,)
+            parts = [
+                tensors.take(f"{theirs}.attention.self.{part}.{kind}", *shape) for part in ("query", "key", "value")
+            ]
+            weights[f"{ours}.attention.qkv.{kind}"] = np.concatenate(parts)
+        weights |= both(tensors, f"{ours}.attention.out", f"{theirs}.attention.output.dense", d_model, d_model)
+        weights |= both(tensors, f"{ours}.around_attention.norm", f"{theirs}.attention.output.LayerNorm", d_model)
+        weights |= both(tensors, f"{ours}.ffn.up", f"{theirs}.intermediate.dense", d_ff, d_model)
+        weights |= both(tensors, f"{ours}.ffn.down", f"{theirs}.output.dense", d_model, d_ff)
+        weights |= both(tensors, f"{ours}.around_ffn.norm", f"{theirs}.output.LayerNorm", d_model)
+    weights |= head_weights(tensors, config, weights["embedding.weight"])
+    tensors.leave_out("embeddings.position_ids")  # 0, 1, 2, …
+    tensors.finish()
+    return weights
+
+
+def head_weights(tensors: ForeignTensors, config: BertConfig, embedding_VD: np.ndarray) -> Weights:
+    d_model = config.d_model
+    weights: Weights = {}
+    if config.pooler:
+        weights |= both(tensors, "pooler.map", "pooler.dense", d_model, d_model)
+    if "masked" in config.heads:
+        weights |= both(tensors, "masked_head.map", "cls.predictions.transform.dense", d_model, d_model)
+        weights |= both(tensors, "masked_head.norm", "cls.predictions.transform.LayerNorm", d_model)
+        bias = tensors.take("cls.predictions.bias", config.vocab_size)
+        weights["masked_head.bias_V"] = bias
+        for name, copied in (("weight", embedding_VD), ("bias", bias)):
+            copy = tensors.take_if_there(f"cls.predictions.decoder.{name}")
+            if copy is not None and not np.array_equal(copy, copied):
+                raise ModelFolderError(
+                    f"{tensors.where}: the output has a {name} of its own (cls.predictions.decoder.{name}), where "
+                    "Regard has that of the embeddings"
+                )
+    if "next" in config.heads:
+        weights |= both(tensors, "next_head", "cls.seq_relationship", 2, d_model)
+    for head, ours in (("classes", "class_head"), ("tags", "tag_head")):
+        if head in config.heads:
+            weights |= both(tensors, ours, "classifier", config.n_labels, d_model)
+    return weights
+
+
+def both(tensors: ForeignTensors, ours: str, theirs: str, *shape: int) -> Weights:
+    """The weight, of this shape, and the bias, of its first dimension."""
+    return {
+        f"{ours}.weight": tensors.take(f"{theirs}.weight", *shape),
+        f"{ours}.bias": tensors.take(f"{theirs}.bias", shape[0]),
+    }
+
+
+def rename_norms(tensors: ForeignTensors) -> None:
+    """The first BERTs call gain and bias of a norm gamma and beta."""
+    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
+        tensors.left = {name.replace(old, new): tensor for name, tensor in tensors.left.items()}
+
+
+def read_labels(config: ForeignConfig, ours: BertConfig) -> tuple[str, ...]:
+    """The names of the classes, in their order; none where they are only numbered."""
+    named = config.get("id2label", {})
+    names = tuple(str(named.get(str(number), f"LABEL_{number}")) for number in range(ours.n_labels))
+    return () if all(name == f"LABEL_{number}" for number, name in enumerate(names)) else names
+
+
+def read_wordpiece(folder: ForeignFolder) -> WordPiece:
+    """vocab.txt, or what newer folders have instead of it."""
+    spoken = ForeignConfig(
+        folder.json(TOKENIZER_CONFIG) if folder.has(TOKENIZER_CONFIG) else {}, folder.path / TOKENIZER_CONFIG
+    )
+    lowercase = spoken.flag("do_lower_case", True)
+    spoken.require("strip_accents", None, lowercase)
+    spoken.require("tokenize_chinese_chars", True, default=True)
+    try:
+        if folder.has(wordpiece.FILE) or not folder.has(TOKENIZER_JSON):
+            return WordPiece.from_files({wordpiece.FILE: folder.bytes(wordpiece.FILE)}, lowercase)
+        model = folder.json(TOKENIZER_JSON).get("model", {})
+        numbers = model.get("vocab", {})
+        if model.get("type") != "WordPiece" or sorted(numbers.values()) != list(range(len(numbers))):
+            raise ConfigError("it is not that of a BERT, with every id once")
+        return WordPiece(sorted(numbers, key=numbers.__getitem__), lowercase)
+    except ConfigError as error:
+        raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None

@@ -1,0 +1,158 @@
+"""A DeepSeek-V3 of Hugging Face's shape (model_type "deepseek_v3") as one of ours.
+
+Rotary pairs are neighbours there and stand half a head apart here, so the rows that are turned get another order, in
+queries and keys alike: their products are the same. Gate and up are one matrix here, and the experts a stack. The
+tokenizer is not read: it splits text in a way of its own. So an imported model is one to be used from Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.config import DecodeConfig, DeepSeekConfig, MixtureConfig
+from regard.errors import ModelFolderError
+from regard.folder import ModelDescription
+from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+
+
+def import_deepseek(folder: ForeignFolder) -> Imported:
+    if folder.config.get("quantization_config"):
+        raise ModelFolderError(
+            f"{folder.path} has quantised weights (quantization_config); Regard reads float32, bf16 and float16: "
+            "convert the folder first, as DeepSeek's own fp8_cast_bf16.py does"
+        )
+    config = deepseek_config(folder.config)
+    interleaved = folder.config.flag("rope_interleave", True)
+    folder.say("the tokenizer of a DeepSeek model is not read: ids in, logits out, from Python alone")
+    weights = deepseek_weights(config, interleaved, folder.tensors())
+    return Imported(ModelDescription(config, DecodeConfig(), "", "", False, {}), weights)
+
+
+def deepseek_config(config: ForeignConfig) -> DeepSeekConfig:
+    config.require("hidden_act", "silu", default="silu")
+    config.require("attention_bias", False, default=False)
+    config.require("scoring_func", "sigmoid", default="sigmoid")
+    config.require("topk_method", "noaux_tc", default="noaux_tc")
+    config.require("moe_layer_freq", 1, default=1)
+    n_heads = config.number("num_attention_heads")
+    config.require("num_key_value_heads", n_heads, default=n_heads)
+    return DeepSeekConfig(
+        d_model=config.number("hidden_size"),
+        n_heads=n_heads,
+        d_ff=config.number("intermediate_size"),
+        n_layers=config.number("num_hidden_layers"),
+        n_dense_layers=min(config.number("first_k_dense_replace", 0), config.number("num_hidden_layers")),
+        q_rank=config.number("q_lora_rank", 0),
+        kv_rank=config.number("kv_lora_rank"),
+        head_size=config.number("qk_nope_head_dim"),
+        rotary_size=config.number("qk_rope_head_dim"),
+        value_size=config.number("v_head_dim"),
+        moe=MixtureConfig(
+            n_experts=config.number("n_routed_experts"),
+            n_active=config.number("num_experts_per_tok"),
+            n_shared=config.number("n_shared_experts", 1),
+            d_ff=config.number("moe_intermediate_size"),
+            n_groups=config.number("n_group", 1),
+            n_active_groups=config.number("topk_group", 1),
+            normalise=config.flag("norm_topk_prob", True),
+            scale=config.real("routed_scaling_factor", 1.0),
+        ),
+        norm_eps=config.real("rms_norm_eps", 1e-6),
+        tied=config.flag("tie_word_embeddings", False),
+        vocab_size=config.number("vocab_size"),
+        **rotary_settings(config),
+    )
+
+
+def rotary_settings(config: ForeignConfig) -> dict[str, Any]:
+    """How places are turned: rope_parameters now, rope_theta and rope_scaling in older folders."""
+    rope = ForeignConfig(config.get("rope_parameters") or config.get("rope_scaling") or {}, config.where)
+    base = rope.real("rope_theta", config.real("rope_theta", 10_000.0))
+    kind = rope.get("rope_type") or rope.get("type") or "default"
+    if kind == "default":
+        return {"rotary_base": base}
+    if kind != "yarn":
+        raise ModelFolderError(f"{config.where}: rotary positions of the kind {kind!r}; Regard has default and yarn")
+    for name, value in (("beta_fast", 32), ("beta_slow", 1), ("mscale", 1), ("mscale_all_dim", 1)):
+        rope.require(name, value, default=None if name.startswith("mscale") else value)
+    rope.require("attention_factor", None)
+    rope.require("truncate", True, default=True)
+    length = rope.number("original_max_position_embeddings")
+    return {"rotary_base": base, "rotary_stretch": rope.real("factor"), "rotary_length": length}
+
+
+def deepseek_weights(config: DeepSeekConfig, interleaved: bool, tensors: ForeignTensors) -> dict[str, np.ndarray]:
+    """Our named arrays; every tensor is used, left out with a reason, or is an error."""
+    if f"model.layers.{config.n_layers}.eh_proj.weight" in tensors:  # the module that predicts a second token
+        tensors.leave_out(f"model.layers.{config.n_layers}.*")
+    d, words = config.d_model, config.vocab_size
+    weights = {
+        "embedding.weight": tensors.take("model.embed_tokens.weight", words, d),
+        "last_norm.weight": tensors.take("model.norm.weight", d),
+    }
+    if config.tied:
+        tensors.leave_out("lm_head.weight")
+    else:
+        weights["output.weight"] = tensors.take("lm_head.weight", words, d)
+    for layer in range(config.n_layers):
+        ours, theirs = f"layers.{layer}", f"model.layers.{layer}"
+        weights[f"{ours}.around_attention.norm.weight"] = tensors.take(f"{theirs}.input_layernorm.weight", d)
+        weights[f"{ours}.around_ffn.norm.weight"] = tensors.take(f"{theirs}.post_attention_layernorm.weight", d)
+        found = attention_weights(config, interleaved, tensors, f"{theirs}.self_attn")
+        weights |= {f"{ours}.attention.{name}.weight": array for name, array in found.items()}
+        dense = layer < config.n_dense_layers
+        made = network(tensors, f"{theirs}.mlp") if dense else mixture(config.moe, tensors, f"{theirs}.mlp")
+        weights |= {f"{ours}.ffn.{name}": array for name, array in made.items()}
+    tensors.finish()
+    return weights
+
+
+def attention_weights(
+    config: DeepSeekConfig, interleaved: bool, tensors: ForeignTensors, name: str
+) -> dict[str, np.ndarray]:
+    c = config
+    found = {}
+    if c.q_rank:
+        found["q_down"] = tensors.take(f"{name}.q_a_proj.weight", c.q_rank, c.d_model)
+        found["q_norm"] = tensors.take(f"{name}.q_a_layernorm.weight", c.q_rank)
+    q_rows, q_columns = c.n_heads * (c.head_size + c.rotary_size), c.q_rank or c.d_model
+    q_up = tensors.take(f"{name}.{'q_b_proj' if c.q_rank else 'q_proj'}.weight", q_rows, q_columns)
+    kv_down = tensors.take(f"{name}.kv_a_proj_with_mqa.weight", c.kv_rank + c.rotary_size, c.d_model)
+    if interleaved:
+        heads = q_up.reshape(c.n_heads, -1, q_columns)
+        q_up = np.stack([in_halves(head, c.head_size) for head in heads]).reshape(q_rows, q_columns)
+        kv_down = in_halves(kv_down, c.kv_rank)
+    kv_rows = c.n_heads * (c.head_size + c.value_size)
+    return {
+        **found,
+        "q_up": q_up,
+        "kv_down": kv_down,
+        "kv_norm": tensors.take(f"{name}.kv_a_layernorm.weight", c.kv_rank),
+        "kv_up": tensors.take(f"{name}.kv_b_proj.weight", kv_rows, c.kv_rank),
+        "out": tensors.take(f"{name}.o_proj.weight", c.d_model, c.n_heads * c.value_size),
+    }
+
+
+def in_halves(rows: np.ndarray, first: int) -> np.ndarray:
+    """From row `first` on, the first of each pair of neighbours before the second of each."""
+    return np.concatenate([rows[:first], rows[first::2], rows[first + 1 :: 2]])
+
+
+def network(tensors: ForeignTensors, name: str) -> dict[str, np.ndarray]:
+    """One SwiGLU network."""
+    gate, up = tensors.take(f"{name}.gate_proj.weight"), tensors.take(f"{name}.up_proj.weight")
+    return {"up.weight": np.concatenate([gate, up]), "down.weight": tensors.take(f"{name}.down_proj.weight")}
+
+
+def mixture(config: MixtureConfig, tensors: ForeignTensors, name: str) -> dict[str, np.ndarray]:
+    experts = [network(tensors, f"{name}.experts.{number}") for number in range(config.n_experts)]
+    shared = network(tensors, f"{name}.shared_experts") if config.n_shared else {}
+    return {
+        "gate.weight": tensors.take(f"{name}.gate.weight"),
+        "gate.correction_E": tensors.take(f"{name}.gate.e_score_correction_bias", config.n_experts),
+        "experts.up_weight": np.stack([one["up.weight"] for one in experts]),
+        "experts.down_weight": np.stack([one["down.weight"] for one in experts]),
+        **{f"shared.{part}": array for part, array in shared.items()},
+    }

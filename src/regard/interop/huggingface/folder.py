@@ -1,0 +1,225 @@
+"""A Hugging Face model folder, read without their library: settings, tensors and the other files.
+
+    config.json                    model_type and sizes
+    generation_config.json         how to decode; may be missing
+    model.safetensors              or, in several files, model.safetensors.index.json and what it names
+    pytorch_model.bin              the older form, a pickle: only its tensors are unpacked, nothing in it is run
+
+A converter takes every tensor by its name, or says that it is left out on purpose; what is left at the end is an error,
+because a weight that nobody used means a model that is not the one that was trained.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import ModelFolderError
+from regard.folder import ModelDescription
+
+CONFIG, GENERATION = "config.json", "generation_config.json"
+SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a converter makes of a folder: all that a model folder of ours needs but its card."""
+
+    description: ModelDescription
+    weights: Mapping[str, np.ndarray]
+
+
+class ForeignFolder:
+    """A folder with its settings read; the tensors are read when they are asked for."""
+
+    def __init__(self, path: Path, say: Say = lambda text: None) -> None:
+        if not path.is_dir():
+            raise ModelFolderError(f"there is no folder at {path}")
+        self.path, self.say = path, say
+        self.config = ForeignConfig(self.json(CONFIG), path / CONFIG)
+        has_generation = (path / GENERATION).is_file()
+        self.generation = ForeignConfig(self.json(GENERATION) if has_generation else {}, path / GENERATION)
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).is_file()
+
+    def bytes(self, name: str) -> bytes:
+        """A file that the model cannot do without."""
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:
+            raise ModelFolderError(f"{self.path} is not a whole Hugging Face folder: it has no {name}") from None
+        except OSError as error:
+            raise ModelFolderError(f"{self.path / name} cannot be read: {error.strerror}") from None
+
+    def json(self, name: str) -> dict[str, Any]:
+        return parse_object(self.bytes(name), self.path / name)
+
+    def tensors(self) -> ForeignTensors:
+        """Every tensor, numbers of whatever precision as float32."""
+        index = f"{SAFE}.index.json"
+        if self.has(SAFE):
+            found = read_safe(self.path / SAFE)
+        elif self.has(index):
+            found = self.read_shards(index, read_safe)
+        elif self.has(PICKLED) or self.has(f"{PICKLED}.index.json"):
+            self.say(
+                f"{self.path} has its weights in {PICKLED}, a pickle; only tensors are read from it and no code is run"
+            )
+            if self.has(PICKLED):
+                found = read_pickled(self.path / PICKLED)
+            else:
+                found = self.read_shards(f"{PICKLED}.index.json", read_pickled)
+        else:
+            others = [name for name in ("tf_model.h5", "flax_model.msgpack", "rust_model.ot") if self.has(name)]
+            hint = f"; {' and '.join(others)} cannot be read, save it by PyTorch first" if others else ""
+            raise ModelFolderError(f"{self.path} has no weights: neither {SAFE} nor {PICKLED}{hint}")
+        return ForeignTensors(found, self.path)
+
+    def read_shards(self, index: str, read: Callable[[Path], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        listed = self.json(index).get("weight_map")
+        if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
+            raise ModelFolderError(f"{self.path / index} is not an index of weights: it has no weight_map")
+        found: dict[str, np.ndarray] = {}
+        for name in sorted(set(listed.values())):
+            if Path(name).name != name:
+                raise ModelFolderError(f"{self.path / index} names {name!r}, which is not a file of this folder")
+            if not self.has(name):
+                raise ModelFolderError(f"{self.path} is incomplete: {index} names {name}, which is missing")
+            found.update(read(self.path / name))
+        missing = sorted(listed.keys() - found.keys())
+        if missing:
+            raise ModelFolderError(f"{self.path} is incomplete: no file of {index} has {missing[0]}")
+        return found
+
+
+class ForeignConfig:
+    """The settings of a folder, each asked for by name and kind."""
+
+    def __init__(self, values: Mapping[str, Any], where: Path) -> None:
+        self.values, self.where = dict(values), where
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A setting as it stands; null counts as missing."""
+        value = self.values.get(name)
+        return default if value is None else value
+
+    def number(self, name: str, default: int | None = None) -> int:
+        value = self.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ModelFolderError(f"{self.where}: {name} must be a whole number, not {value!r}")
+        return value
+
+    def real(self, name: str, default: float | None = None) -> float:
+        value = self.get(name, default)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ModelFolderError(f"{self.where}: {name} must be a number, not {value!r}")
+        return float(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.get(name, default)
+        if not isinstance(value, bool):
+            raise ModelFolderError(f"{self.where}: {name} must be true or false, not {value!r}")
+        return value
+
+    def require(self, name: str, *allowed: Any, default: Any = None) -> Any:
+        """A setting that Regard knows only some values of."""
+        value = self.get(name, default)
+        if value not in allowed:
+            may_be = " or ".join(map(repr, allowed))
+            raise ModelFolderError(f"{self.where}: {name} = {value!r} is not something Regard has; it has {may_be}")
+        return value
+
+
+class ForeignTensors:
+    """The tensors of a folder, each of which has to be accounted for."""
+
+    def __init__(self, tensors: Mapping[str, np.ndarray], where: Path) -> None:
+        self.left, self.where = dict(tensors), where
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.left
+
+    def names(self) -> list[str]:
+        """Those that have not been taken yet."""
+        return list(self.left)
+
+    def take(self, name: str, *shape: int) -> np.ndarray:
+        """A tensor that must be there; of this shape, if one is given."""
+        if name not in self.left:
+            raise ModelFolderError(f"{self.where}: the weights have no {name}")
+        tensor = self.left.pop(name)
+        if shape and tensor.shape != shape:
+            raise ModelFolderError(f"{self.where}: {name} has the shape {tensor.shape}; {shape} follows from {CONFIG}")
+        return tensor
+
+    def take_if_there(self, name: str, *shape: int) -> np.ndarray | None:
+        return self.take(name, *shape) if name in self.left else None
+
+    def leave_out(self, *patterns: str) -> None:
+        """Tensors that Regard needs not, because it makes them itself or because they are copies."""
+        for name in [name for name in self.left if any(fnmatchcase(name, pattern) for pattern in patterns)]:
+            del self.left[name]
+
+    def strip(self, prefix: str) -> None:
+        """Some models are saved with their heads and have a prefix before every name, others without."""
+        self.left = {name.removeprefix(prefix): tensor for name, tensor in self.left.items()}
+
+    def finish(self) -> None:
+        """Refuse a folder with tensors that nobody took."""
+        if self.left:
+            names = sorted(self.left)
+            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            raise ModelFolderError(
+                f"{self.where}: the weights have tensors that this kind of model does not: {shown}. "
+                "Regard would not compute what the model does, so it does not import it"
+            )
+
+
+def parse_object(content: bytes, where: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(content.decode("utf-8"))
+    except ValueError as error:
+        raise ModelFolderError(f"{where} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ModelFolderError(f"{where} must hold an object, not a {type(value).__name__}")
+    return value
+
+
+def read_safe(path: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return as_arrays(load_file(path))
+    except SafetensorError as error:
+        raise ModelFolderError(f"{path} cannot be read: {error}") from None
+
+
+def read_pickled(path: Path) -> dict[str, np.ndarray]:
+    import torch
+
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelFolderError(f"{path} cannot be read as tensors alone, and Regard reads no other: {reason}") from None
+    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+        raise ModelFolderError(f"{path} is not a list of named tensors")
+    return as_arrays(found)
+
+
+def as_arrays(tensors: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """numpy has no bf16, and our folders are float32."""
+    return {
+        name: (tensor.float() if tensor.is_floating_point() else tensor).numpy() for name, tensor in tensors.items()
+    }

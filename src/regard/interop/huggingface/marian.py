@@ -1,0 +1,238 @@
+"""Marian, the kind of all OPUS-MT models (Tiedemann & Thottingal 2020): the paper's Transformer, nearly to the letter.
+
+What differs, and where it goes:
+
+- Its sinusoids are all the sines, then all the cosines; ours take turns. Nothing else in the model knows one dimension
+  from another, so the dimensions of every matrix change places and the numbers stay what they are.
+- Its words have other ids: padding is the last, and also what the decoder begins with. Rows change places as
+  `listed_order` says, and our begin is a copy of padding's row that is never chosen.
+- It adds a number a word to the logits: `output_bias`.
+- Most of its models have swish where the paper has ReLU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from regard.config import FeedForwardKind, ModelConfig, Sharing
+from regard.errors import ConfigError, ModelFolderError
+from regard.folder import ModelDescription
+from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.interop.huggingface.generation import decode_settings
+from regard.text.listed_vocabulary import START_PIECE, ListedVocabulary, listed_order, read_list
+from regard.text.tokenizer import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM
+from regard.text.vocabulary import BOS
+
+ACTIVATIONS: dict[str, FeedForwardKind] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "swish": "swish",
+    "silu": "swish",
+}
+NEVER = -1e9  # the logit of what does not exist in their model; finite, so that it can be stored and computed with
+LONGEST = 512  # tokens, where a folder does not say
+Weights = dict[str, np.ndarray]
+
+
+class Part(NamedTuple):
+    """A part of a layer by our name and theirs. `reads`: its columns are the model's dimensions; `writes`: its rows."""
+
+    ours: str
+    theirs: str
+    kind: Literal["attention", "norm", "reads", "writes"]
+
+
+def parts(n_encoder_layers: int, n_decoder_layers: int) -> Iterator[Part]:
+    """Every part of every layer."""
+    for side, count in (("encoder", n_encoder_layers), ("decoder", n_decoder_layers)):
+        for i in range(count):
+            ours, theirs = f"{side}.{i}", f"model.{side}.layers.{i}"
+            yield Part(f"{ours}.attention", f"{theirs}.self_attn", "attention")
+            yield Part(f"{ours}.around_attention.norm", f"{theirs}.self_attn_layer_norm", "norm")
+            if side == "decoder":
+                yield Part(f"{ours}.cross", f"{theirs}.encoder_attn", "attention")
+                yield Part(f"{ours}.around_cross.norm", f"{theirs}.encoder_attn_layer_norm", "norm")
+            yield Part(f"{ours}.ffn.up", f"{theirs}.fc1", "reads")
+            yield Part(f"{ours}.ffn.down", f"{theirs}.fc2", "writes")
+            yield Part(f"{ours}.around_ffn.norm", f"{theirs}.final_layer_norm", "norm")
+
+
+def import_marian(folder: ForeignFolder) -> Imported:
+    files = read_tokenizer_files(folder)
+    try:
+        source = read_list(files[LIST_FILE])
+        target = read_list(files.get(TARGET_LIST_FILE, files[LIST_FILE]))
+        tags = ListedVocabulary(files[SOURCE_SPM], files[LIST_FILE]).tags
+    except ConfigError as error:
+        raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None
+    check_numbers(folder.config, source, target)
+    src_order, tgt_order = listed_order(source), listed_order(target)
+    tgt_order[BOS] = folder.config.number("decoder_start_token_id", tgt_order[BOS])
+    config = marian_config(folder.config, len(src_order), len(tgt_order))
+    has_start = START_PIECE in target
+    weights = marian_weights(folder.tensors(), folder.config, config, src_order, tgt_order, has_start)
+    spoken = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    src_lang, tgt_lang = (str(spoken.get(name) or "") for name in ("source_lang", "target_lang"))
+    decode = decode_settings(folder, beam=4, longest=LONGEST)
+    return Imported(ModelDescription(config, decode, src_lang, tgt_lang, False, files, tags), weights)
+
+
+def read_tokenizer_files(folder: ForeignFolder) -> dict[str, bytes]:
+    """The files as they are."""
+    names = [SOURCE_SPM, TARGET_SPM, LIST_FILE, *([TARGET_LIST_FILE] if folder.has(TARGET_LIST_FILE) else [])]
+    return {name: folder.bytes(name) for name in names}
+
+
+def check_numbers(config: ForeignConfig, source: dict[str, int], target: dict[str, int]) -> None:
+    """The end and the sizes must be what the lists say."""
+    config.require("eos_token_id", target["</s>"], default=target["</s>"])
+    if START_PIECE in target:
+        config.require("decoder_start_token_id", target[START_PIECE])
+    for size, numbers, what in (("vocab_size", source, LIST_FILE), ("decoder_vocab_size", target, TARGET_LIST_FILE)):
+        if config.number(size, len(numbers)) != len(numbers):
+            raise ModelFolderError(
+                f"{config.where}: {size} is {config.get(size)}, but the list of words ({what}, or {LIST_FILE} for both "
+                f"languages) has {len(numbers)}"
+            )
+
+
+def marian_config(config: ForeignConfig, src_size: int, tgt_size: int) -> ModelConfig:
+    """Their settings as ours; whatever would change the mathematics and is not among ours is refused."""
+    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
+        config.require(name, False, default=False)
+    config.require("static_position_embeddings", True, default=True)
+    heads, d_ff = config.number("encoder_attention_heads"), config.number("encoder_ffn_dim")
+    config.require("decoder_attention_heads", heads)
+    config.require("decoder_ffn_dim", d_ff)
+    activation = config.require("activation_function", *ACTIVATIONS)
+    d_model = config.number("d_model")
+    if d_model % 2:
+        raise ModelFolderError(f"{config.where}: d_model = {d_model} is odd, so it has not as many sines as cosines")
+    return ModelConfig(
+        d_model=d_model,
+        n_heads=heads,
+        d_ff=d_ff,
+        n_encoder_layers=config.number("encoder_layers"),
+        n_decoder_layers=config.number("decoder_layers"),
+        ffn=ACTIVATIONS[activation],
+        sharing=sharing_of(config),
+        dropout=config.real("dropout", 0.1),
+        attention_dropout=config.real("attention_dropout", 0.0),
+        activation_dropout=config.real("activation_dropout", 0.0),
+        src_vocab_size=src_size,
+        tgt_vocab_size=tgt_size,
+        output_bias=True,
+    )
+
+
+def sharing_of(config: ForeignConfig) -> Sharing:
+    if not config.flag("scale_embedding", False):
+        return "none"  # ours scales: the tables that are read from are divided by as much, the output is not
+    if not config.flag("tie_word_embeddings", True):
+        return "none"
+    return "all" if config.flag("share_encoder_decoder_embeddings", True) else "output"
+
+
+def marian_weights(
+    tensors: ForeignTensors,
+    theirs: ForeignConfig,
+    config: ModelConfig,
+    src_order: list[int],
+    tgt_order: list[int],
+    has_start: bool,
+) -> Weights:
+    """Their tensors under our names, every one of them used; `has_start`: begin is a word of its own."""
+    d_model, dimensions = config.d_model, turn_about(config.d_model)
+    check_positions(tensors, d_model)
+    weights: Weights = {}
+    for part in parts(config.n_encoder_layers, config.n_decoder_layers):
+        match part.kind:
+            case "attention":
+                weights |= take_attention(tensors, part, dimensions)
+            case "norm":
+                for name in ("weight", "bias"):
+                    weights[f"{part.ours}.{name}"] = tensors.take(f"{part.theirs}.{name}", d_model)[dimensions]
+            case "reads":
+                weights[f"{part.ours}.weight"] = tensors.take(f"{part.theirs}.weight")[:, dimensions]
+                weights[f"{part.ours}.bias"] = tensors.take(f"{part.theirs}.bias")
+            case "writes":
+                weights[f"{part.ours}.weight"] = tensors.take(f"{part.theirs}.weight")[dimensions]
+                weights[f"{part.ours}.bias"] = tensors.take(f"{part.theirs}.bias", d_model)[dimensions]
+    weights |= take_embeddings(tensors, theirs, config, src_order, tgt_order)
+    size = len(tgt_order) if has_start else len(tgt_order) - 1
+    bias = tensors.take_if_there("final_logits_bias", 1, size)
+    weights["output_bias"] = np.zeros(len(tgt_order), np.float32) if bias is None else bias[0, tgt_order]
+    if not has_start:
+        weights["output_bias"][BOS] = NEVER
+    tensors.finish()
+    return weights
+
+
+def turn_about(d_model: int) -> np.ndarray:
+    """For each of our dimensions, sine and cosine in turn, theirs."""
+    return np.arange(d_model).reshape(2, d_model // 2).T.ravel()
+
+
+def take_attention(tensors: ForeignTensors, part: Part, dimensions: np.ndarray) -> Weights:
+    d_model = len(dimensions)
+    projections = [f"{part.theirs}.{letter}_proj" for letter in "qkv"]
+    rows = np.concatenate([tensors.take(f"{name}.weight", d_model, d_model) for name in projections])
+    return {
+        f"{part.ours}.qkv.weight": rows[:, dimensions],
+        f"{part.ours}.qkv.bias": np.concatenate([tensors.take(f"{name}.bias", d_model) for name in projections]),
+        f"{part.ours}.out.weight": tensors.take(f"{part.theirs}.out_proj.weight", d_model, d_model)[dimensions],
+        f"{part.ours}.out.bias": tensors.take(f"{part.theirs}.out_proj.bias", d_model)[dimensions],
+    }
+
+
+def take_embeddings(
+    tensors: ForeignTensors, theirs: ForeignConfig, config: ModelConfig, src_order: list[int], tgt_order: list[int]
+) -> Weights:
+    """One table, two or three; files differ in whether they repeat a table under each of its names."""
+    one_table = theirs.flag("share_encoder_decoder_embeddings", True)
+    tied = theirs.flag("tie_word_embeddings", True)
+    names = ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
+    found = {name: tensors.take_if_there(f"{name}.weight") for name in names}
+    shared, encoder, decoder, head = names
+    if tied and one_table:
+        source = target = output = first_of(found, tensors, shared, encoder, decoder, head)
+    elif tied:
+        source, target = first_of(found, tensors, encoder), first_of(found, tensors, decoder, head)
+        output = target
+    else:
+        source, target = first_of(found, tensors, encoder, shared), first_of(found, tensors, decoder, shared)
+        output = first_of(found, tensors, head)
+    dimensions = turn_about(config.d_model)
+    scale = np.float32(1 if theirs.flag("scale_embedding", False) else config.d_model**-0.5)
+    weights = {"tgt_embedding.weight": (target * scale)[tgt_order][:, dimensions]}
+    if config.sharing != "all":
+        weights["src_embedding.weight"] = (source * scale)[src_order][:, dimensions]
+    if config.sharing == "none":
+        weights["output.weight"] = output[tgt_order][:, dimensions]
+    return weights
+
+
+def first_of(found: Mapping[str, np.ndarray | None], tensors: ForeignTensors, *names: str) -> np.ndarray:
+    for name in names:
+        tensor = found[name]
+        if tensor is not None:
+            return tensor
+    return tensors.take(f"{names[0]}.weight")  # which says that it is missing
+
+
+def check_positions(tensors: ForeignTensors, d_model: int) -> None:
+    """Older files have the sinusoids; ours are computed, so nothing is lost, if they are the same."""
+    for side in ("encoder", "decoder"):
+        name = f"model.{side}.embed_positions.weight"
+        table = tensors.take_if_there(name)
+        if table is None:
+            continue
+        angle = np.arange(len(table))[:, None] / 10_000 ** (np.arange(0, d_model, 2) / d_model)
+        if not np.allclose(table, np.concatenate([np.sin(angle), np.cos(angle)], axis=1), atol=1e-3):
+            raise ModelFolderError(
+                f"{tensors.where}: {name} is not the table of sinusoids, but something that was learnt"
+            )

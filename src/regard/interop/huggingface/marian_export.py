@@ -1,0 +1,235 @@
+"""A Transformer of the paper's shape as a Marian folder, which the transformers library reads: the other way round.
+
+A model that was imported gets its own files and ids back. One that was trained here keeps its ids; its list of pieces
+has one more name, for the begin of a translation, which Marian's own models do not have.
+
+Their tokenizer does not normalise text as ours does, and their search is another: greedy translations are the same
+for text that is normalised already, beams may differ.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.config import ModelConfig
+from regard.errors import ConfigError, ModelFolderError
+from regard.files import atomic_folder
+from regard.folder import ModelDescription, read_description, read_weights
+from regard.interop.huggingface.folder import CONFIG, GENERATION, SAFE
+from regard.interop.huggingface.marian import ACTIVATIONS, LONGEST, Weights, parts, turn_about
+from regard.text.listed_vocabulary import (
+    EOS_PIECE,
+    PAD_PIECE,
+    START_PIECE,
+    UNK_PIECE,
+    ListedVocabulary,
+    listed_order,
+    read_list,
+)
+from regard.text.tokenizer import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM, Tokenizer
+from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+
+POSITIONS = 1024  # places of the table that the library makes
+
+
+def export_marian(folder: Path, output: Path) -> None:
+    """Write the model in `folder` to the new folder `output`."""
+    if output.exists():
+        raise ModelFolderError(f"{output} exists already; name another folder")
+    description = read_description(folder)
+    config = check_shape(folder, description)
+    tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
+    weights = read_weights(folder)
+    files = tokenizer_files(tokenizer)
+    source, target = (their_numbers(one) for one in (tokenizer.src, tokenizer.tgt))
+    tensors = to_marian(config, weights, source, target)
+    start = start_number(folder, tokenizer.tgt, weights, target)
+    with atomic_folder(output) as temporary:
+        write_json(temporary / CONFIG, marian_settings(config, source, target, start))
+        write_json(temporary / GENERATION, generation_settings(description, target, start))
+        write_json(temporary / "tokenizer_config.json", tokenizer_settings(description, TARGET_LIST_FILE in files))
+        for name, content in files.items():
+            (temporary / name).write_bytes(content)
+        write_tensors(temporary / SAFE, tensors)
+
+
+def check_shape(folder: Path, description: ModelDescription) -> ModelConfig:
+    """Marian is one shape of many that our Transformer can have."""
+    config = description.model
+    if not isinstance(config, ModelConfig):
+        raise ConfigError(f"{folder} is a model of the family {config.family!r}; Marian is a Transformer")
+    wanted = {"position": ("sinusoidal",), "norm_order": ("post",), "norm": ("layernorm",), "ffn": ACTIVATIONS.values()}
+    for name, values in wanted.items():
+        if getattr(config, name) not in values:
+            raise ConfigError(
+                f"{folder} has model.{name} = {getattr(config, name)!r}, which Marian has not; "
+                f"it has {' or '.join(dict.fromkeys(values))}"
+            )
+    if config.d_model % 2:
+        raise ConfigError(f"{folder} has an odd model.d_model = {config.d_model}; Marian's is even")
+    return config
+
+
+def their_numbers(vocabulary: Vocabulary) -> list[int | None]:
+    """For each id of ours, the number that it gets; None for a begin that is only a copy of another word."""
+    if not isinstance(vocabulary, ListedVocabulary):
+        return list(range(vocabulary.size))
+    numbers = read_list(vocabulary.listing)
+    has_start = START_PIECE in numbers
+    return [number if id != BOS or has_start else None for id, number in enumerate(listed_order(numbers))]
+
+
+def start_number(folder: Path, vocabulary: Vocabulary, weights: Weights, target: list[int | None]) -> int:
+    """The word that the decoder begins with: our begin, or the word whose copy it is."""
+    number = target[BOS]
+    if number is not None:
+        return number
+    table = weights["tgt_embedding.weight"]
+    for id in (PAD, EOS):
+        original = target[id]
+        if original is not None and np.array_equal(table[id], table[BOS]):
+            return original
+    raise ConfigError(f"{folder} begins with a word that its list of pieces does not have; it cannot be exported")
+
+
+def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
+    if isinstance(tokenizer.src, ListedVocabulary):
+        return tokenizer.files()
+    files = {SOURCE_SPM: tokenizer.src.proto, TARGET_SPM: tokenizer.tgt.proto, LIST_FILE: list_pieces(tokenizer.src)}
+    return files if tokenizer.joint else {**files, TARGET_LIST_FILE: list_pieces(tokenizer.tgt)}
+
+
+def list_pieces(vocabulary: Vocabulary) -> bytes:
+    pieces = vocabulary.pieces(range(vocabulary.size))
+    for id, name in ((PAD, PAD_PIECE), (UNK, UNK_PIECE), (BOS, START_PIECE), (EOS, EOS_PIECE)):
+        pieces[id] = name
+    return json.dumps({piece: id for id, piece in enumerate(pieces)}, ensure_ascii=False).encode()
+
+
+def to_marian(config: ModelConfig, weights: Weights, source: list[int | None], target: list[int | None]) -> Weights:
+    """Our weights under their names."""
+    back = np.argsort(turn_about(config.d_model))  # for each of their dimensions, ours
+    tensors: Weights = {}
+    for part in parts(config.n_encoder_layers, config.n_decoder_layers):
+        match part.kind:
+            case "attention":
+                rows = np.split(weights[f"{part.ours}.qkv.weight"], 3), np.split(weights[f"{part.ours}.qkv.bias"], 3)
+                for letter, weight, bias in zip("qkv", *rows, strict=True):
+                    tensors[f"{part.theirs}.{letter}_proj.weight"] = weight[:, back]
+                    tensors[f"{part.theirs}.{letter}_proj.bias"] = bias
+                tensors[f"{part.theirs}.out_proj.weight"] = weights[f"{part.ours}.out.weight"][back]
+                tensors[f"{part.theirs}.out_proj.bias"] = weights[f"{part.ours}.out.bias"][back]
+            case "norm":
+                for name in ("weight", "bias"):
+                    tensors[f"{part.theirs}.{name}"] = weights[f"{part.ours}.{name}"][back]
+            case "reads":
+                tensors[f"{part.theirs}.weight"] = weights[f"{part.ours}.weight"][:, back]
+                tensors[f"{part.theirs}.bias"] = weights[f"{part.ours}.bias"]
+            case "writes":
+                tensors[f"{part.theirs}.weight"] = weights[f"{part.ours}.weight"][back]
+                tensors[f"{part.theirs}.bias"] = weights[f"{part.ours}.bias"][back]
+    bias = weights.get("output_bias", np.zeros(config.tgt_vocab_size, np.float32))
+    tensors["final_logits_bias"] = reordered(bias[:, None], target).T
+    names = {"tgt_embedding": "model.shared"} if config.sharing == "all" else OWN_TABLES
+    orders = {"src_embedding": source, "tgt_embedding": target, "output": target}
+    for ours, theirs in names.items():
+        if f"{ours}.weight" in weights:
+            tensors[f"{theirs}.weight"] = reordered(weights[f"{ours}.weight"], orders[ours])[:, back]
+    return tensors
+
+
+OWN_TABLES = {
+    "src_embedding": "model.encoder.embed_tokens",
+    "tgt_embedding": "model.decoder.embed_tokens",
+    "output": "lm_head",
+}
+
+
+def reordered(rows: np.ndarray, numbers: list[int | None]) -> np.ndarray:
+    """Each row at the place of its number."""
+    kept = [(number, id) for id, number in enumerate(numbers) if number is not None]
+    return rows[[id for _, id in sorted(kept)]]
+
+
+def size_of(numbers: list[int | None]) -> int:
+    return sum(number is not None for number in numbers)
+
+
+def marian_settings(
+    config: ModelConfig, source: list[int | None], target: list[int | None], start: int
+) -> dict[str, Any]:
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.ffn)
+    # The library wants one number that both tables have; where it pads, nothing looks.
+    padding = source[PAD] if size_of(source) <= size_of(target) else target[PAD]
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": size_of(source),
+        "decoder_vocab_size": size_of(target),
+        "share_encoder_decoder_embeddings": config.sharing == "all",
+        "tie_word_embeddings": config.sharing != "none",
+        "d_model": config.d_model,
+        "encoder_layers": config.n_encoder_layers,
+        "decoder_layers": config.n_decoder_layers,
+        "encoder_attention_heads": config.n_heads,
+        "decoder_attention_heads": config.n_heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "activation_function": activation,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        "scale_embedding": True,
+        "static_position_embeddings": True,
+        "max_position_embeddings": POSITIONS,
+        "pad_token_id": padding,
+        "eos_token_id": target[EOS],
+        "forced_eos_token_id": target[EOS],
+        "decoder_start_token_id": start,
+    }
+
+
+def generation_settings(description: ModelDescription, target: list[int | None], start: int) -> dict[str, Any]:
+    never = sorted({target[PAD], target[UNK]} | ({start} - {target[EOS]}), key=str)
+    return {
+        "num_beams": description.decode.beam,
+        "length_penalty": description.decode.length_penalty,
+        "max_length": LONGEST,
+        "pad_token_id": target[PAD],
+        "eos_token_id": target[EOS],
+        "forced_eos_token_id": target[EOS],
+        "decoder_start_token_id": start,
+        "bad_words_ids": [[number] for number in never],
+    }
+
+
+def tokenizer_settings(description: ModelDescription, separate: bool) -> dict[str, Any]:
+    return {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": description.src_lang,
+        "target_lang": description.tgt_lang,
+        "model_max_length": LONGEST,
+        "separate_vocabs": separate,
+        "pad_token": PAD_PIECE,
+        "unk_token": UNK_PIECE,
+        "eos_token": EOS_PIECE,
+    }
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def write_tensors(path: Path, tensors: Weights) -> None:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    try:
+        save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, path, {"format": "pt"})
+    except SafetensorError as error:  # a full disk reaches us as one of these
+        raise OSError(f"{path.name}: {error}") from None

@@ -1,0 +1,167 @@
+"""T5 and mT5 (Raffel et al. 2020; Xue et al. 2021): weights under our names, and a list of pieces with our ids.
+
+Their tokenizer is one SentencePiece model, spiece.model, whose ids are used as they are, with the sentinels of span
+corruption after them (<extra_id_0> the last) and then words that nobody uses, up to a round number. Ours is OPUS-MT's
+kind of files (text/listed_vocabulary.py), with the SentencePiece model on both sides and a list that says the same.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import sentencepiece
+
+from regard.config import FeedForwardKind, T5Config
+from regard.errors import ModelFolderError
+from regard.folder import ModelDescription
+from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.interop.huggingface.generation import decode_settings
+from regard.interop.huggingface.marian import LONGEST, NEVER, Weights
+from regard.text.listed_vocabulary import EOS_PIECE, PAD_PIECE, UNK_PIECE, listed_order
+from regard.text.tokenizer import LIST_FILE, SOURCE_SPM, TARGET_SPM
+from regard.text.vocabulary import BOS
+
+PIECES = "spiece.model"
+SENTINELS = 100  # where a folder does not say
+ACTIVATIONS: dict[str, FeedForwardKind] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "silu": "swish",
+    "gated-gelu": "geglu",
+    "gated-silu": "swiglu",
+}
+
+
+def import_t5(folder: ForeignFolder) -> Imported:
+    tensors = folder.tensors()
+    proto = folder.bytes(PIECES)
+    numbers = number_pieces(folder, proto)
+    order = listed_order(numbers)
+    order[BOS] = folder.config.number("decoder_start_token_id", folder.config.number("pad_token_id", order[BOS]))
+    own_output = has_own_output(tensors)
+    config = t5_config(folder.config, len(order), own_output)
+    weights = t5_weights(tensors, config, order)
+    listing = json.dumps(numbers, ensure_ascii=False).encode()
+    files = {SOURCE_SPM: proto, TARGET_SPM: proto, LIST_FILE: listing}
+    decode = decode_settings(folder, beam=1, longest=LONGEST)
+    return Imported(ModelDescription(config, decode, "", "", False, files, task_prefixes(folder.config)), weights)
+
+
+def number_pieces(folder: ForeignFolder, proto: bytes) -> dict[str, int]:
+    """{piece: number}, a piece for every row of the embeddings."""
+    where, size = folder.path / PIECES, folder.config.number("vocab_size")
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
+    except (RuntimeError, OSError):
+        raise ModelFolderError(f"{where} is not a SentencePiece model, or it is damaged") from None
+    if len(pieces) > size:
+        raise ModelFolderError(f"{where} has {len(pieces)} pieces, but the model has only {size}")
+    named = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    wanted = named.get("extra_ids", SENTINELS)
+    sentinels = min(wanted if isinstance(wanted, int) else SENTINELS, size - len(pieces))
+    pieces += [f"<extra_id_{i}>" for i in reversed(range(sentinels))]
+    pieces += [f"<unused_{i}>" for i in range(len(pieces), size)]
+    numbers = {piece: i for i, piece in enumerate(pieces)}
+    for piece, name in ((PAD_PIECE, "pad_token_id"), (EOS_PIECE, "eos_token_id")):
+        if piece not in numbers:
+            raise ModelFolderError(f"{where} has no piece {piece}")
+        folder.config.require(name, numbers[piece], default=numbers[piece])
+    if UNK_PIECE not in numbers or len(numbers) < len(pieces):
+        raise ModelFolderError(f"{where} is not T5's: it has no {UNK_PIECE}, or a piece twice")
+    return numbers
+
+
+def has_own_output(tensors: ForeignTensors) -> bool:
+    """Whether the output has a matrix of its own. Settings do not tell: some say that it is shared, and store two."""
+    if "lm_head.weight" not in tensors:
+        return False
+    shared = next((name for name in ("shared.weight", "decoder.embed_tokens.weight") if name in tensors), None)
+    return shared is None or not np.array_equal(tensors.left[shared], tensors.left["lm_head.weight"])
+
+
+def t5_config(config: ForeignConfig, size: int, own_output: bool) -> T5Config:
+    """Their settings as ours."""
+    layers = config.number("num_layers")
+    activation = config.require("feed_forward_proj", *ACTIVATIONS, default="relu")
+    # Version 1.1 (mT5 is one) says that it shares nothing, and means that it does not scale; newer files say both.
+    tied = config.get("model_type") != "mt5" and config.get("tie_word_embeddings") is not False
+    scale = config.flag("scale_decoder_outputs", tied)
+    return T5Config(
+        d_model=config.number("d_model"),
+        n_heads=config.number("num_heads"),
+        head_size=config.number("d_kv"),
+        d_ff=config.number("d_ff"),
+        n_encoder_layers=layers,
+        n_decoder_layers=config.number("num_decoder_layers", layers),
+        ffn=ACTIVATIONS[activation],
+        n_buckets=config.number("relative_attention_num_buckets", 32),
+        max_distance=config.number("relative_attention_max_distance", 128),
+        norm_eps=config.real("layer_norm_epsilon", 1e-6),
+        sharing="inputs" if own_output else "all",
+        scale_output=scale,
+        dropout=config.real("dropout_rate", 0.1),
+        src_vocab_size=size,
+        tgt_vocab_size=size,
+        output_bias=True,
+    )
+
+
+def t5_weights(tensors: ForeignTensors, config: T5Config, order: list[int]) -> Weights:
+    """Their tensors under our names, every one of them used."""
+    weights: Weights = {}
+    for side, count in (("encoder", config.n_encoder_layers), ("decoder", config.n_decoder_layers)):
+        for i in range(count):
+            weights |= take_layer(tensors, config, side, i)
+        weights[f"{side}_norm.weight"] = tensors.take(f"{side}.final_layer_norm.weight", config.d_model)
+    for ours, side in (("src_positions", "encoder"), ("tgt_positions", "decoder")):
+        name = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        weights[f"{ours}.table"] = tensors.take(name, config.n_buckets, config.n_heads)
+    table = tensors.take_if_there("shared.weight")
+    if table is None:
+        table = tensors.take("encoder.embed_tokens.weight")
+    weights["tgt_embedding.weight"] = table[order]
+    if config.sharing == "inputs":
+        weights["output.weight"] = tensors.take("lm_head.weight", *table.shape)[order]
+    weights["output_bias"] = np.zeros(len(order), np.float32)
+    weights["output_bias"][BOS] = NEVER  # a copy of padding, so that it is not counted twice among the words
+    # Copies of the table, and positions of the cross-attention that older files have and nothing uses.
+    tensors.leave_out(
+        "*coder.embed_tokens.weight", "lm_head.weight", "*.EncDecAttention.relative_attention_bias.weight"
+    )
+    tensors.finish()
+    return weights
+
+
+def take_layer(tensors: ForeignTensors, config: T5Config, side: str, i: int) -> Weights:
+    """Sublayers are numbered in theirs: 0 self-attention, then cross-attention in a decoder, then feed-forward."""
+    ours, theirs = f"{side}.{i}", f"{side}.block.{i}.layer"
+    parts = ("attention", "cross", "ffn") if side == "decoder" else ("attention", "ffn")
+    names = {"attention": "SelfAttention", "cross": "EncDecAttention"}
+    weights: Weights = {}
+    for number, part in enumerate(parts):
+        own = f"{theirs}.{number}"
+        weights[f"{ours}.around_{part}.norm.weight"] = tensors.take(f"{own}.layer_norm.weight", config.d_model)
+        if part != "ffn":
+            matrices = [tensors.take(f"{own}.{names[part]}.{letter}.weight") for letter in "qkv"]
+            weights[f"{ours}.{part}.qkv.weight"] = np.concatenate(matrices)
+            weights[f"{ours}.{part}.out.weight"] = tensors.take(f"{own}.{names[part]}.o.weight")
+            continue
+        up = ("wi_0", "wi_1") if config.ffn in ("geglu", "swiglu") else ("wi",)
+        matrices = [tensors.take(f"{own}.DenseReluDense.{name}.weight") for name in up]
+        weights[f"{ours}.ffn.up.weight"] = np.concatenate(matrices)
+        weights[f"{ours}.ffn.down.weight"] = tensors.take(
+            f"{own}.DenseReluDense.wo.weight", config.d_model, config.d_ff
+        )
+    return weights
+
+
+def task_prefixes(config: ForeignConfig) -> tuple[str, ...]:
+    """What the model was told to expect before a text, if its settings say so."""
+    tasks = config.get("task_specific_params", {})
+    prefixes = (
+        [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
+    )
+    return tuple(dict.fromkeys(prefix for prefix in prefixes if isinstance(prefix, str) and prefix))

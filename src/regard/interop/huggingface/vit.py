@@ -1,0 +1,113 @@
+"""A Vision Transformer of Hugging Face's shape (model_type "vit", with its classes) as one of ours.
+
+The matrices are the same; queries, keys and values are one here and three there, and the map of the patches is written
+there as a convolution whose steps are as long as it is wide.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regard.config import DecodeConfig, ViTConfig
+from regard.errors import ModelFolderError
+from regard.folder import ModelDescription
+from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+
+PREPROCESSING = "preprocessor_config.json"
+BILINEAR = 2  # as Pillow numbers it
+
+
+def import_vit(folder: ForeignFolder) -> Imported:
+    tensors = folder.tensors()
+    if "classifier.weight" not in tensors:
+        raise ModelFolderError(f"{folder.path} has no classifier among its weights, and Regard's ViT classifies")
+    labels = read_labels(folder.config, len(tensors.left["classifier.weight"]))
+    config = vit_config(folder.config, read_preprocessing(folder), len(labels))
+    weights = vit_weights(config, tensors)
+    return Imported(ModelDescription(config, DecodeConfig(), "", "", False, {}, labels=labels), weights)
+
+
+def vit_config(config: ForeignConfig, preprocessing: ForeignConfig, n_labels: int) -> ViTConfig:
+    config.require("hidden_act", "gelu", default="gelu")
+    normalises = preprocessing.flag("do_normalize", True)
+    return ViTConfig(
+        image_size=one_side(config, "image_size", 224),
+        patch_size=one_side(config, "patch_size", 16),
+        channels=config.number("num_channels", 3),
+        mean=tuple(preprocessing.get("image_mean", (0.5,))) if normalises else (0.0,),
+        std=tuple(preprocessing.get("image_std", (0.5,))) if normalises else (1.0,),
+        d_model=config.number("hidden_size", 768),
+        n_heads=config.number("num_attention_heads", 12),
+        d_ff=config.number("intermediate_size", 3072),
+        n_layers=config.number("num_hidden_layers", 12),
+        norm_eps=config.real("layer_norm_eps", 1e-12),
+        dropout=config.real("hidden_dropout_prob", 0.0),
+        attention_dropout=config.real("attention_probs_dropout_prob", 0.0),
+        n_labels=n_labels,
+    )
+
+
+def one_side(config: ForeignConfig, name: str, default: int) -> int:
+    """A size that may be written as one number, or as height and width."""
+    value = config.get(name, default)
+    sides = set(value) if isinstance(value, list) else {value}
+    if len(sides) != 1 or not all(isinstance(side, int) for side in sides):
+        raise ModelFolderError(f"{config.where}: {name} = {value!r}; Regard has square images and patches only")
+    return int(sides.pop())
+
+
+def read_labels(config: ForeignConfig, count: int) -> tuple[str, ...]:
+    """The names of the classes in the order of their numbers; numbers, where they have no names."""
+    names = config.get("id2label", {str(number): str(number) for number in range(count)})
+    if not isinstance(names, dict) or {str(number) for number in range(count)} != names.keys():
+        raise ModelFolderError(f"{config.where}: id2label does not name the model's {count} classes, 0 to {count - 1}")
+    return tuple(str(names[str(number)]) for number in range(count))
+
+
+def read_preprocessing(folder: ForeignFolder) -> ForeignConfig:
+    values = folder.json(PREPROCESSING) if folder.has(PREPROCESSING) else {}
+    found = ForeignConfig(values, folder.path / PREPROCESSING)
+    if not values:
+        folder.say(f"{folder.path} has no {PREPROCESSING}: pixels will be scaled to −1 … 1, as is usual")
+    elif found.get("resample", BILINEAR) != BILINEAR:
+        folder.say(f"{found.where}: images are resized in another way there; Regard's is bilinear")
+    return found
+
+
+def vit_weights(config: ViTConfig, tensors: ForeignTensors) -> dict[str, np.ndarray]:
+    """Our named arrays; every tensor is used or is an error."""
+    tensors.strip("vit.")
+    tensors.leave_out("pooler.*")
+    d, ff, patch = config.d_model, config.d_ff, config.patch_size
+    places = (config.image_size // patch) ** 2 + 1
+    projection = tensors.take("embeddings.patch_embeddings.projection.weight", d, config.channels, patch, patch)
+    weights = {
+        "embedding.class_token_D": tensors.take("embeddings.cls_token", 1, 1, d).reshape(d),
+        "embedding.patches.weight": projection.reshape(d, -1),
+        "embedding.patches.bias": tensors.take("embeddings.patch_embeddings.projection.bias", d),
+        "positions.table_LD": tensors.take("embeddings.position_embeddings", 1, places, d)[0],
+        "last_norm.weight": tensors.take("layernorm.weight", d),
+        "last_norm.bias": tensors.take("layernorm.bias", d),
+        "head.weight": tensors.take("classifier.weight", config.n_labels, d),
+        "head.bias": tensors.take("classifier.bias", config.n_labels),
+    }
+    for layer in range(config.n_layers):
+        ours, theirs = f"layers.{layer}", f"encoder.layer.{layer}"
+        attention = [f"{theirs}.attention.attention.{part}" for part in ("query", "key", "value")]
+        weights[f"{ours}.attention.qkv.weight"] = np.concatenate([tensors.take(f"{x}.weight", d, d) for x in attention])
+        biases = [tensors.take_if_there(f"{part}.bias", d) for part in attention]  # missing where qkv_bias is false
+        weights[f"{ours}.attention.qkv.bias"] = np.concatenate(
+            [np.zeros(d, np.float32) if bias is None else bias for bias in biases]
+        )
+        for part, name, rows, columns in (
+            ("attention.out", "attention.output.dense", d, d),
+            ("ffn.up", "intermediate.dense", ff, d),
+            ("ffn.down", "output.dense", d, ff),
+        ):
+            weights[f"{ours}.{part}.weight"] = tensors.take(f"{theirs}.{name}.weight", rows, columns)
+            weights[f"{ours}.{part}.bias"] = tensors.take(f"{theirs}.{name}.bias", rows)
+        for part, name in (("around_attention", "layernorm_before"), ("around_ffn", "layernorm_after")):
+            weights[f"{ours}.{part}.norm.weight"] = tensors.take(f"{theirs}.{name}.weight", d)
+            weights[f"{ours}.{part}.norm.bias"] = tensors.take(f"{theirs}.{name}.bias", d)
+    tensors.finish()
+    return weights

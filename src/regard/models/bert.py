@@ -1,0 +1,182 @@
+"""BERT: the Transformer's encoder alone, which reads a text from both sides (Devlin et al. 2019).
+
+Post-norm as in the paper of 2017, learned positions, GELU, and beside each token's embedding that of its segment: a
+first text or a second one, [CLS] first [SEP] second [SEP]. What the model is trained and used for are heads on top of
+`hidden`; `BertConfig.heads` says which of them there are:
+
+    masked    which token stood under a [MASK]: a layer, then the embeddings again, and a bias     section 3.1
+    next      whether the second text really followed the first                                    section 3.1
+    classes   what the text is about, from the first token's vector                                section 4.1
+    tags      what each token is                                                                   section 5.3
+
+and, without weights of its own, one vector for a whole text: the mean of its tokens' (Reimers & Gurevych 2019).
+
+Shapes: B batch, L length, D model, V vocabulary, C classes or tags.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import BertConfig, FeedForwardKind, to_dict
+from regard.core.attention import MultiHeadAttention
+from regard.core.dropout import Dropout
+from regard.core.embeddings import Embedding
+from regard.core.feedforward import activate
+from regard.core.linear import Linear
+from regard.core.masks import padding_mask
+from regard.core.moe import Experts, Router, build_ffn
+from regard.core.norms import LayerNorm
+from regard.core.positions import LearnedPositions
+from regard.core.residual import Residual
+from regard.core.taps import Tap
+from regard.errors import ConfigError
+from regard.text.tokenizer import PAD
+
+SPREAD = 0.02  # of the weights at first
+FOLLOWS, RANDOM = 0, 1  # what `next_logits` tells apart
+Part = TypeVar("Part", bound=nn.Module)
+
+
+def build_residual(config: BertConfig) -> Residual:
+    return Residual(config.d_model, "post", "layernorm", config.dropout, config.norm_eps)
+
+
+class Layer(nn.Module):
+    """Self-attention over the whole text, then the feed-forward network: norm(x + f(x)) each."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.ffn = build_ffn(config.d_model, config.d_ff, config.ffn, 0.0, True, to_dict(config.moe))
+        self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
+
+    def forward(self, x_BLD: Tensor, mask: Tensor) -> Tensor:
+        x_BLD = self.around_attention.after(x_BLD, self.attention(x_BLD, mask=mask))
+        return self.around_ffn.after(x_BLD, self.ffn(x_BLD))
+
+
+class Pooler(nn.Module):
+    """tanh(W first token + b): hidden_BLD in, summary_BD out."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.map = Linear(d_model, d_model)
+
+    def forward(self, hidden_BLD: Tensor) -> Tensor:
+        return torch.tanh(self.map(hidden_BLD[:, 0]))
+
+
+class MaskedHead(nn.Module):
+    """norm(f(W x + b)): what is compared with every embedding; and how likely each token is to begin with, bias_V."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.kind: FeedForwardKind = "gelu" if config.ffn == "moe" else config.ffn
+        self.map = Linear(config.d_model, config.d_model)
+        self.norm = LayerNorm(config.d_model, config.norm_eps)
+        self.bias_V = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, hidden_BLD: Tensor) -> Tensor:
+        return self.norm(activate(self.kind, self.map(hidden_BLD)))  # type: ignore[no-any-return]
+
+
+class Bert(nn.Module):
+    """ids to hidden_BLD, each token seen in the light of all the others; heads from there to logits."""
+
+    def __init__(self, config: BertConfig, initialise: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
+        self.compute_dtype: torch.dtype | None = None
+        d_model = config.d_model
+        self.embedding = self.output = Embedding(config.vocab_size, d_model, scale=1.0)
+        self.positions = LearnedPositions(d_model, config.max_positions)
+        self.segments = Embedding(config.n_segments, d_model, scale=1.0)
+        self.first_norm = LayerNorm(d_model, config.norm_eps)
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.pooler = Pooler(d_model) if config.pooler else None
+        self.masked_head = MaskedHead(config) if "masked" in config.heads else None
+        self.next_head = Linear(d_model, 2) if "next" in config.heads else None
+        self.class_head = Linear(d_model, config.n_labels) if "classes" in config.heads else None
+        self.tag_head = Linear(d_model, config.n_labels) if "tags" in config.heads else None
+        self.embedded, self.memory, self.summary, self.logits = Tap(), Tap(), Tap(), Tap()
+        if initialise:
+            self.initialise()
+
+    def initialise(self) -> None:
+        """Small normal weights, no biases; nothing at all for padding."""
+        for module in self.modules():
+            match module:
+                case Linear():
+                    nn.init.normal_(module.weight, std=SPREAD)
+                    nn.init.zeros_(module.bias)
+                case Experts():
+                    for matrix in module.matrices():
+                        nn.init.normal_(matrix, std=SPREAD)
+                case Embedding() | Router():
+                    nn.init.normal_(module.weight, std=SPREAD)
+                case LearnedPositions():
+                    nn.init.normal_(module.table_LD, std=SPREAD)
+        with torch.no_grad():
+            self.embedding.weight[PAD].zero_()
+
+    @property
+    def longest_text(self) -> int:
+        """The most tokens that are seen at once."""
+        return self.config.max_positions
+
+    def forward(self, ids_BL: Tensor, segments_BL: Tensor | None = None) -> Tensor:
+        """hidden_BLD. Without `segments_BL` all is one text; PAD ids are looked at by nobody."""
+        if segments_BL is None:
+            segments_BL = torch.zeros_like(ids_BL)
+        x_BLD = self.positions.add(self.embedding(ids_BL) + self.segments(segments_BL), 0)
+        x_BLD = self.first_norm(x_BLD.to(self.compute_dtype or x_BLD.dtype))
+        x_BLD = self.embedded(self.dropout(x_BLD))
+        mask = padding_mask(ids_BL, PAD)
+        for layer in self.layers:
+            x_BLD = layer(x_BLD, mask)
+        return self.memory(x_BLD)  # type: ignore[no-any-return]
+
+    def masked_hidden(self, hidden_BLD: Tensor) -> Tensor:
+        """What stands before the projection on the vocabulary; any places of hidden_BLD will do."""
+        return self.need(self.masked_head, "masked")(hidden_BLD)  # type: ignore[no-any-return]
+
+    def masked_logits(self, hidden_BLD: Tensor) -> Tensor:
+        """logits_BLV of the token at each place; any places of hidden_BLD will do."""
+        head = self.need(self.masked_head, "masked")
+        logits_BLV = self.output.project(head(hidden_BLD))
+        return self.logits(logits_BLV + head.bias_V.to(logits_BLV.dtype))  # type: ignore[no-any-return]
+
+    def next_logits(self, hidden_BLD: Tensor) -> Tensor:
+        """logits_B2: FOLLOWS, RANDOM."""
+        return self.logits(self.need(self.next_head, "next")(self.pool(hidden_BLD)))  # type: ignore[no-any-return]
+
+    def class_logits(self, hidden_BLD: Tensor) -> Tensor:
+        """logits_BC of the text's class."""
+        return self.logits(self.need(self.class_head, "classes")(self.dropout(self.pool(hidden_BLD))))  # type: ignore[no-any-return]
+
+    def tag_logits(self, hidden_BLD: Tensor) -> Tensor:
+        """logits_BLC of each token's tag."""
+        return self.logits(self.need(self.tag_head, "tags")(self.dropout(hidden_BLD)))  # type: ignore[no-any-return]
+
+    def pool(self, hidden_BLD: Tensor) -> Tensor:
+        """summary_BD of the text, made from its first token."""
+        if self.pooler is None:
+            raise ConfigError("this model has no pooler (model.pooler = false)")
+        return self.summary(self.pooler(hidden_BLD))  # type: ignore[no-any-return]
+
+    def sentence(self, hidden_BLD: Tensor, ids_BL: Tensor) -> Tensor:
+        """sentence_BD: the mean over the real tokens; the cosine between two says how alike the texts are."""
+        real_BL1 = (ids_BL != PAD)[:, :, None].to(hidden_BLD.dtype)
+        return (hidden_BLD * real_BL1).sum(dim=1) / real_BL1.sum(dim=1).clamp(min=1)
+
+    def need(self, head: Part | None, name: str) -> Part:
+        if head is None:
+            there = ", ".join(map(repr, self.config.heads)) or "none"
+            raise ConfigError(f"this model has no head {name!r}; its heads (model.heads): {there}")
+        return head

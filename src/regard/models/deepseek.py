@@ -1,0 +1,129 @@
+"""DeepSeek-V3 (DeepSeek-AI 2024): a decoder with latent attention and, in all layers but the first few, experts.
+
+The two ideas are core/latent.py, which makes the cache small, and core/moe.py, which makes the model large and its
+steps cheap. Around them stands what had become usual by then: the norms before the sublayers, and one after the last,
+all of them RMSNorm; SwiGLU; rotary positions; no biases. Left out: the module that predicts a second token ahead
+(section 2.2), which serves training and speculation and is not needed to run the model.
+
+Shapes: B batch, L length, D model, V vocabulary, R rows of texts being written.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import DeepSeekConfig, to_dict
+from regard.core.dropout import Dropout
+from regard.core.embeddings import Embedding
+from regard.core.latent import LatentAttention, LatentCache
+from regard.core.linear import Linear
+from regard.core.masks import causal_mask
+from regard.core.moe import Experts, Router, build_ffn
+from regard.core.norms import RMSNorm
+from regard.core.positions import RotaryPositions
+from regard.core.residual import Residual
+from regard.core.taps import Tap
+from regard.models.language import LanguageModel
+
+SPREAD = 0.5  # of the weights at first, times d_model^-0.5: at the paper's width its 0.006 (section 4.2)
+
+
+class Layer(nn.Module):
+    """Latent attention over what stands before, then experts or one dense network: x + f(norm(x)) each."""
+
+    def __init__(self, config: DeepSeekConfig, dense: bool) -> None:
+        super().__init__()
+        c = config
+        positions = RotaryPositions(c.rotary_size, c.rotary_base, c.rotary_stretch, c.rotary_length)
+        self.attention = LatentAttention(
+            c.d_model, c.n_heads, c.head_size, c.value_size, c.kv_rank, c.q_rank, positions
+        )
+        self.ffn = build_ffn(c.d_model, c.d_ff, "swiglu" if dense else "moe", 0.0, False, to_dict(c.moe))
+        self.around_attention = Residual(c.d_model, "pre", "rmsnorm", c.dropout, c.norm_eps)
+        self.around_ffn = Residual(c.d_model, "pre", "rmsnorm", c.dropout, c.norm_eps)
+
+    def forward(self, x_BLD: Tensor, mask_LM: Tensor | None, cache: LatentCache | None = None) -> Tensor:
+        seen = self.around_attention.before(x_BLD)
+        x_BLD = self.around_attention.after(x_BLD, self.attention(seen, mask_LM, cache))
+        return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
+
+
+class DeepSeek(LanguageModel):
+    """ids to logits of the token after each. `begin` and `read` let a text grow token by token."""
+
+    def __init__(self, config: DeepSeekConfig, initialise: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        self.compute_dtype: torch.dtype | None = None
+        self.embedding = Embedding(config.vocab_size, config.d_model, scale=1.0)
+        self.output = self.embedding if config.tied else Embedding(config.vocab_size, config.d_model, scale=1.0)
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(Layer(config, i < config.n_dense_layers) for i in range(config.n_layers))
+        self.last_norm = RMSNorm(config.d_model, config.norm_eps)
+        self.embedded, self.last, self.logits = Tap(), Tap(), Tap()
+        if initialise:
+            self.initialise()
+
+    def initialise(self) -> None:
+        """Normal weights of one small spread, which the paper has for all."""
+        spread = SPREAD * self.config.d_model**-0.5
+        for module in self.modules():
+            match module:
+                case Linear() | Embedding() | Router():
+                    nn.init.normal_(module.weight, std=spread)
+                case Experts():
+                    for matrix in module.matrices():
+                        nn.init.normal_(matrix, std=spread)
+
+    @property
+    def longest_text(self) -> int | None:
+        """Turning has no limit, but nothing beyond the lengths that it was trained on can be relied upon."""
+        return None
+
+    def project(self, hidden_BLD: Tensor) -> Tensor:
+        return self.logits(self.output.project(hidden_BLD))  # type: ignore[no-any-return]
+
+    def embed(self, ids_BL: Tensor) -> Tensor:
+        x_BLD = self.embedding(ids_BL)
+        return self.embedded(self.dropout(x_BLD.to(self.compute_dtype or x_BLD.dtype)))  # type: ignore[no-any-return]
+
+    def hidden(self, ids_BL: Tensor) -> Tensor:
+        """hidden_BLD at every place at once; each sees only itself and what stands before it."""
+        length = ids_BL.shape[1]
+        x_BLD = self.embed(ids_BL)
+        mask_LM = causal_mask(length, length, ids_BL.device)
+        for layer in self.layers:
+            x_BLD = layer(x_BLD, mask_LM)
+        return self.last(self.last_norm(x_BLD))  # type: ignore[no-any-return]
+
+    def begin(self, rows: int, max_length: int) -> LatentState:
+        """Nothing read yet, and room for `max_length` tokens a row."""
+        c, weight = self.config, self.embedding.weight
+        like = weight.new_empty(0, dtype=self.compute_dtype or weight.dtype)
+        return LatentState([LatentCache(rows, max_length, c.kv_rank + c.rotary_size, like=like) for _ in self.layers])
+
+    def read(self, ids_RL: Tensor, state: LatentState) -> Tensor:
+        """hidden_RLD of these tokens, which stand after what `state` has read."""
+        start, length = state.length, ids_RL.shape[1]
+        x_RLD = self.embed(ids_RL)
+        mask_LM = causal_mask(length, start + length, ids_RL.device) if length > 1 else None
+        for layer, cache in zip(self.layers, state.layers, strict=True):
+            x_RLD = layer(x_RLD, mask_LM, cache)
+        return self.last(self.last_norm(x_RLD))  # type: ignore[no-any-return]
+
+
+class LatentState:
+    """What is remembered of the text that has been read, layer by layer."""
+
+    def __init__(self, layers: list[LatentCache]) -> None:
+        self.layers = layers
+
+    @property
+    def length(self) -> int:
+        return self.layers[0].length
+
+    def reorder(self, rows_R: Tensor) -> None:
+        """Keep these rows in this order."""
+        for cache in self.layers:
+            cache.reorder(rows_R)

@@ -1,0 +1,135 @@
+"""GPT: the Transformer's decoder alone, which goes on with a text (Radford et al. 2018, 2019; Brown et al. 2020).
+
+GPT-2's shape: without an encoder there is nothing to look at but what stands before; learned positions; the norms
+stand before the sublayers, and one more after the last; GELU in its tanh form; one matrix for embeddings and output.
+GPT-3 is the same at other sizes, but for every second layer's attention, which is sparse there and dense here.
+
+Shapes: B batch, L length, D model, V vocabulary, R rows of texts being written.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import GptConfig, to_dict
+from regard.core.attention import MultiHeadAttention
+from regard.core.cache import GrowingCache
+from regard.core.dropout import Dropout
+from regard.core.embeddings import Embedding
+from regard.core.linear import Linear
+from regard.core.masks import causal_mask
+from regard.core.moe import Experts, Router, build_ffn
+from regard.core.norms import LayerNorm
+from regard.core.positions import LearnedPositions
+from regard.core.residual import Residual
+from regard.core.taps import Tap
+from regard.models.language import LanguageModel
+
+SPREAD = 0.02  # of the weights at first
+
+
+def build_residual(config: GptConfig) -> Residual:
+    return Residual(config.d_model, "pre", "layernorm", config.dropout, config.norm_eps)
+
+
+class Layer(nn.Module):
+    """Self-attention over what stands before, then the feed-forward network: x + f(norm(x)) each."""
+
+    def __init__(self, config: GptConfig) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.ffn = build_ffn(config.d_model, config.d_ff, config.ffn, 0.0, True, to_dict(config.moe))
+        self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
+
+    def forward(self, x_BLD: Tensor, mask_LM: Tensor | None, cache: GrowingCache | None = None) -> Tensor:
+        seen = self.around_attention.before(x_BLD)
+        x_BLD = self.around_attention.after(x_BLD, self.attention(seen, mask=mask_LM, cache=cache))
+        return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
+
+
+class Gpt(LanguageModel):
+    """ids to logits of the token after each. `begin` and `read` let a text grow token by token."""
+
+    def __init__(self, config: GptConfig, initialise: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        self.compute_dtype: torch.dtype | None = None
+        self.embedding = self.output = Embedding(config.vocab_size, config.d_model, scale=1.0)
+        self.positions = LearnedPositions(config.d_model, config.max_positions)
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.last_norm = LayerNorm(config.d_model, config.norm_eps)
+        self.embedded, self.last, self.logits = Tap(), Tap(), Tap()
+        if initialise:
+            self.initialise()
+
+    def initialise(self) -> None:
+        """Small normal weights; what adds to the residual stream smaller still, the more layers add to it."""
+        n_additions = 2 * self.config.n_layers
+        for name, module in self.named_modules():
+            match module:
+                case Linear():
+                    adds = name.endswith(("attention.out", "ffn.down", "shared.down"))
+                    nn.init.normal_(module.weight, std=SPREAD * (n_additions**-0.5 if adds else 1.0))
+                    nn.init.zeros_(module.bias)
+                case Experts():
+                    nn.init.normal_(module.up_weight, std=SPREAD)
+                    nn.init.normal_(module.down_weight, std=SPREAD * n_additions**-0.5)
+                case Embedding() | Router():
+                    nn.init.normal_(module.weight, std=SPREAD)
+                case LearnedPositions():
+                    nn.init.normal_(module.table_LD, std=SPREAD)
+
+    @property
+    def longest_text(self) -> int | None:
+        """The most tokens that are seen at once."""
+        return self.config.max_positions
+
+    def project(self, hidden_BLD: Tensor) -> Tensor:
+        return self.logits(self.output.project(hidden_BLD))  # type: ignore[no-any-return]
+
+    def embed(self, ids_BL: Tensor, start: int) -> Tensor:
+        x_BLD = self.positions.add(self.embedding(ids_BL), start)
+        return self.embedded(self.dropout(x_BLD.to(self.compute_dtype or x_BLD.dtype)))  # type: ignore[no-any-return]
+
+    def hidden(self, ids_BL: Tensor) -> Tensor:
+        """hidden_BLD at every place at once; each sees only itself and what stands before it."""
+        length = ids_BL.shape[1]
+        x_BLD = self.embed(ids_BL, 0)
+        mask_LM = causal_mask(length, length, ids_BL.device)
+        for layer in self.layers:
+            x_BLD = layer(x_BLD, mask_LM)
+        return self.last(self.last_norm(x_BLD))  # type: ignore[no-any-return]
+
+    def begin(self, rows: int, max_length: int) -> TextState:
+        """Nothing read yet, and room for `max_length` tokens a row."""
+        c, weight = self.config, self.embedding.weight
+        like = weight.new_empty(0, dtype=self.compute_dtype or weight.dtype)
+        room = (c.n_heads, max_length, c.d_model // c.n_heads)
+        return TextState([GrowingCache(rows, *room, like=like) for _ in self.layers])
+
+    def read(self, ids_RL: Tensor, state: TextState) -> Tensor:
+        """hidden_RLD of these tokens, which stand after what `state` has read."""
+        start, length = state.length, ids_RL.shape[1]
+        x_RLD = self.embed(ids_RL, start)
+        mask_LM = causal_mask(length, start + length, ids_RL.device) if length > 1 else None
+        for layer, cache in zip(self.layers, state.layers, strict=True):
+            x_RLD = layer(x_RLD, mask_LM, cache)
+        return self.last(self.last_norm(x_RLD))  # type: ignore[no-any-return]
+
+
+class TextState:
+    """The keys and values of what has been read, layer by layer."""
+
+    def __init__(self, layers: list[GrowingCache]) -> None:
+        self.layers = layers
+
+    @property
+    def length(self) -> int:
+        return self.layers[0].length
+
+    def reorder(self, rows_R: Tensor) -> None:
+        """Keep these rows in this order."""
+        for cache in self.layers:
+            cache.reorder(rows_R)

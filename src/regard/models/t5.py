@@ -1,0 +1,208 @@
+"""T5, the text-to-text Transformer (Raffel et al. 2020): every task is a text that goes in and a text that comes out.
+
+Where it differs from the paper's model (their section 2.1, and the released weights):
+
+- Positions are numbers added to the scores, one a head and bucket of distances; all layers of a stack share the first
+  one's. Cross-attention has none.
+- The norm stands before each sublayer, and is RMSNorm; nothing has a bias.
+- The scores are not divided by sqrt(head size): the first values of W_Q are smaller instead, by as much.
+- The heads' size is a setting of its own.
+- Embeddings are not scaled; where the output shares their matrix, what goes into it is, by d_model^-0.5.
+
+Shapes: B batch, L target length, M source length, D model, V vocabulary, R rows of a search.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import T5Config, to_dict
+from regard.core.attention import MultiHeadAttention
+from regard.core.cache import FixedCache, GrowingCache, SearchState
+from regard.core.dropout import Dropout
+from regard.core.embeddings import Embedding
+from regard.core.feedforward import FeedForward
+from regard.core.linear import linear
+from regard.core.masks import causal_mask, padding_mask
+from regard.core.moe import Experts, Router, build_ffn
+from regard.core.norms import RMSNorm
+from regard.core.positions import RelativePositions
+from regard.core.residual import Residual
+from regard.core.taps import Tap
+from regard.models.translation import TranslationModel
+from regard.text.tokenizer import PAD
+
+
+def build_attention(config: T5Config) -> MultiHeadAttention:
+    attention = MultiHeadAttention(
+        config.d_model, config.n_heads, config.dropout, head_size=config.head_size, bias=False
+    )
+    attention.scale = 1.0
+    return attention
+
+
+def build_feed_forward(config: T5Config) -> nn.Module:
+    return build_ffn(config.d_model, config.d_ff, config.ffn, config.dropout, False, to_dict(config.moe))
+
+
+def build_residual(config: T5Config) -> Residual:
+    return Residual(config.d_model, "pre", "rmsnorm", config.dropout, config.norm_eps)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention over the source, then the feed-forward network: x + f(norm(x)) each."""
+
+    def __init__(self, config: T5Config) -> None:
+        super().__init__()
+        self.attention, self.ffn = build_attention(config), build_feed_forward(config)
+        self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
+
+    def forward(self, x_BMD: Tensor, mask: Tensor, bias: Tensor | None) -> Tensor:
+        seen = self.around_attention.before(x_BMD)
+        x_BMD = self.around_attention.after(x_BMD, self.attention(seen, mask=mask, bias=bias))
+        return self.around_ffn.after(x_BMD, self.ffn(self.around_ffn.before(x_BMD)))
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention over the target, cross-attention to the source, then the feed-forward network."""
+
+    def __init__(self, config: T5Config) -> None:
+        super().__init__()
+        self.attention, self.cross, self.ffn = (
+            build_attention(config),
+            build_attention(config),
+            build_feed_forward(config),
+        )
+        self.around_attention, self.around_cross, self.around_ffn = (
+            build_residual(config),
+            build_residual(config),
+            build_residual(config),
+        )
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        memory_BMD: Tensor | None,
+        mask: Tensor | None,
+        memory_mask: Tensor,
+        bias: Tensor | None,
+        own: GrowingCache | None = None,
+        memory: FixedCache | None = None,
+    ) -> Tensor:
+        """`own` and `memory` are the caches of a search; training and tracing go without."""
+        seen = self.around_attention.before(x_BLD)
+        x_BLD = self.around_attention.after(x_BLD, self.attention(seen, mask=mask, bias=bias, cache=own))
+        seen = self.around_cross.before(x_BLD)
+        x_BLD = self.around_cross.after(x_BLD, self.cross(seen, memory_BMD, memory_mask, cache=memory))
+        return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
+
+
+class T5(TranslationModel):
+    """ids to logits. `encode` and `decode` are its halves; `begin` and `step` let a search go word by word."""
+
+    def __init__(self, config: T5Config, initialise: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        self.compute_dtype: torch.dtype | None = None
+        size, d_model = config.tgt_vocab_size, config.d_model
+        self.tgt_embedding = self.src_embedding = Embedding(size, d_model, scale=1.0)
+        self.output = Embedding(size, d_model, scale=1.0) if config.sharing == "inputs" else self.tgt_embedding
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
+        buckets = (config.n_buckets, config.max_distance)
+        self.src_positions = RelativePositions(config.n_heads, True, *buckets)
+        self.tgt_positions = RelativePositions(config.n_heads, False, *buckets)
+        self.encoder_norm, self.decoder_norm = (RMSNorm(d_model, config.norm_eps) for _ in range(2))
+        self.dropout = Dropout(config.dropout)
+        self.src_embedded, self.tgt_embedded, self.memory, self.logits = Tap(), Tap(), Tap(), Tap()
+        self.output_bias = nn.Parameter(torch.zeros(size)) if config.output_bias else None
+        if initialise:
+            self.initialise()
+
+    def initialise(self) -> None:
+        """Normal weights that keep variances at 1, the queries' also making up for what the scores are not divided by.
+
+        An output that is not scaled gets small weights instead, so that the first guesses are even ones.
+        """
+        c = self.config
+        inner = c.n_heads * c.head_size
+        for module in self.modules():
+            match module:
+                case MultiHeadAttention():
+                    nn.init.normal_(module.qkv.weight[:inner], std=(c.d_model * c.head_size) ** -0.5)
+                    nn.init.normal_(module.qkv.weight[inner:], std=c.d_model**-0.5)
+                    nn.init.normal_(module.out.weight, std=inner**-0.5)
+                case FeedForward():
+                    nn.init.normal_(module.up.weight, std=c.d_model**-0.5)
+                    nn.init.normal_(module.down.weight, std=module.down.in_features**-0.5)
+                case Experts():
+                    nn.init.normal_(module.up_weight, std=c.d_model**-0.5)
+                    nn.init.normal_(module.down_weight, std=module.down_weight.shape[2] ** -0.5)
+                case Router():
+                    nn.init.normal_(module.weight, std=c.d_model**-0.5)
+                case Embedding():
+                    nn.init.normal_(module.weight, std=1.0)
+                case RelativePositions():
+                    nn.init.normal_(module.table, std=c.d_model**-0.5)
+        if not c.scale_output:
+            nn.init.normal_(self.output.weight, std=c.d_model**-0.5)
+
+    @property
+    def longest_target(self) -> int | None:
+        return None
+
+    def forward(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
+        """logits_BLV of the token after each target position."""
+        return self.project(self.hidden(src_BM, tgt_BL))
+
+    def hidden(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
+        """What stands before the projection on the vocabulary: hidden_BLD."""
+        return self.decode(tgt_BL, self.encode(src_BM), padding_mask(src_BM, PAD))
+
+    def project(self, hidden_BLD: Tensor) -> Tensor:
+        return self.logits(linear(hidden_BLD, self.output.weight, self.output_bias))  # type: ignore[no-any-return]
+
+    def embed(self, ids_BL: Tensor) -> Tensor:
+        x_BLD = self.tgt_embedding(ids_BL)
+        return self.dropout(x_BLD.to(self.compute_dtype or x_BLD.dtype))  # type: ignore[no-any-return]
+
+    def encode(self, src_BM: Tensor) -> Tensor:
+        """memory_BMD: the source, each token seen in the light of all the others."""
+        x_BMD = self.src_embedded(self.embed(src_BM))
+        mask = padding_mask(src_BM, PAD)
+        bias = self.src_positions.bias(src_BM.shape[1], src_BM.shape[1])
+        for layer in self.encoder:
+            x_BMD = layer(x_BMD, mask, bias)
+        return self.memory(self.dropout(self.encoder_norm(x_BMD)))  # type: ignore[no-any-return]
+
+    def decode(self, tgt_BL: Tensor, memory_BMD: Tensor, memory_mask: Tensor) -> Tensor:
+        """hidden_BLD at every target position at once; each sees only itself and what stands before it."""
+        length = tgt_BL.shape[1]
+        x_BLD = self.tgt_embedded(self.embed(tgt_BL))
+        mask = causal_mask(length, length, tgt_BL.device)
+        bias = self.tgt_positions.bias(length, length)
+        for layer in self.decoder:
+            x_BLD = layer(x_BLD, memory_BMD, mask, memory_mask, bias)
+        return self.finish(x_BLD)
+
+    def finish(self, x_BLD: Tensor) -> Tensor:
+        """The stream as the output takes it."""
+        hidden_BLD = self.dropout(self.decoder_norm(x_BLD))
+        return hidden_BLD * self.config.d_model**-0.5 if self.config.scale_output else hidden_BLD  # type: ignore[no-any-return]
+
+    def begin(self, src_BM: Tensor, max_length: int) -> SearchState:
+        """Encode, and make room for `max_length` target tokens; one row a sentence."""
+        memory_BMD = self.encode(src_BM)
+        room = (self.config.n_heads, max_length, self.config.head_size)
+        own = [GrowingCache(len(src_BM), *room, like=memory_BMD) for _ in self.decoder]
+        memories = [FixedCache(*layer.cross.keys_and_values(memory_BMD)) for layer in self.decoder]  # type: ignore[union-attr, operator]
+        return SearchState(own, memories, padding_mask(src_BM, PAD))
+
+    def step(self, tokens_R: Tensor, state: SearchState) -> Tensor:
+        """Feed one token a row; logits_RV of the next."""
+        x_R1D = self.tgt_embedded(self.embed(tokens_R[:, None]))
+        bias = self.tgt_positions.bias(1, state.length + 1)
+        for layer, own, memory in zip(self.decoder, state.own, state.memories, strict=True):
+            x_R1D = layer(x_R1D, None, None, state.memory_mask, bias, own, memory)
+        return self.project(self.finish(x_R1D))[:, 0]

@@ -1,0 +1,124 @@
+"""The Vision Transformer (Dosovitskiy et al. 2021): an image as a sentence whose words are its patches.
+
+The image is cut into squares, each of which a linear map makes into a vector; a trained vector, the class token, is put
+before them; positions are learned. Then come the layers of an encoder, with the norms before the sublayers, one more
+after the last, and GELU. What the class token has become is what the classes are read from. Deviation: one linear map
+is the head, as in the paper's fine-tuning; its pre-training has a hidden layer there.
+
+Shapes: B batch, C channels, Y rows of pixels, X columns, N patches, L = N + 1 places, D model, H heads, O classes.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import ViTConfig, to_dict
+from regard.core.attention import MultiHeadAttention
+from regard.core.dropout import Dropout
+from regard.core.linear import Linear
+from regard.core.moe import Experts, Router, build_ffn
+from regard.core.norms import LayerNorm
+from regard.core.positions import LearnedPositions
+from regard.core.residual import Residual
+from regard.core.taps import Tap
+
+SPREAD = 0.02  # of the weights at first
+
+
+class Layer(nn.Module):
+    """Self-attention over all patches and the class token, then the feed-forward network: x + f(norm(x)) each."""
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.ffn = build_ffn(config.d_model, config.d_ff, config.ffn, config.dropout, True, to_dict(config.moe))
+        self.around_attention = Residual(config.d_model, "pre", "layernorm", config.dropout, config.norm_eps)
+        self.around_ffn = Residual(config.d_model, "pre", "layernorm", config.dropout, config.norm_eps)
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        x_BLD = self.around_attention.after(x_BLD, self.attention(self.around_attention.before(x_BLD)))
+        return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
+
+
+class PatchEmbedding(nn.Module):
+    """W · patch + b for each patch, the class token before them.   image_BCYX in, BLD out."""
+
+    def __init__(self, d_model: int, patch_size: int, channels: int) -> None:
+        super().__init__()
+        self.patch_size = patch_size
+        self.patches = Linear(channels * patch_size**2, d_model)
+        self.class_token_D = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, image_BCYX: Tensor) -> Tensor:
+        class_token_B1D = self.class_token_D.to(image_BCYX.dtype).expand(len(image_BCYX), 1, -1)
+        return torch.cat([class_token_B1D, self.patches(cut(image_BCYX, self.patch_size))], dim=1)
+
+
+def cut(image_BCYX: Tensor, size: int) -> Tensor:
+    """BNP: the image's squares row by row, each with all its pixels, channel after channel."""
+    batch, channels, height, width = image_BCYX.shape
+    squares = image_BCYX.reshape(batch, channels, height // size, size, width // size, size)
+    return squares.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+
+
+class ClassHead(Linear):
+    """From what the class token has become to the logits of the classes."""
+
+
+class ViT(nn.Module):
+    """image_BCYX, its pixels already (value − mean) / std, to logits_BO of the classes."""
+
+    def __init__(self, config: ViTConfig, initialise: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
+        self.compute_dtype: torch.dtype | None = None
+        self.embedding = PatchEmbedding(config.d_model, config.patch_size, config.channels)
+        self.positions = LearnedPositions(config.d_model, (config.image_size // config.patch_size) ** 2 + 1)
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.last_norm = LayerNorm(config.d_model, config.norm_eps)
+        self.head = ClassHead(config.d_model, config.n_labels)
+        self.embedded, self.last, self.logits = Tap(), Tap(), Tap()
+        if initialise:
+            self.initialise()
+
+    def initialise(self) -> None:
+        """Xavier for the matrices; positions and class token small; the head at zero, so that no class is preferred."""
+        for module in self.modules():
+            match module:
+                case Linear():
+                    nn.init.xavier_uniform_(module.weight)
+                    nn.init.zeros_(module.bias)
+                case Experts():
+                    for matrix in module.matrices():
+                        nn.init.xavier_uniform_(matrix)
+                case Router():
+                    nn.init.xavier_uniform_(module.weight)
+                case LearnedPositions():
+                    nn.init.normal_(module.table_LD, std=SPREAD)
+                case PatchEmbedding():
+                    nn.init.normal_(module.class_token_D, std=SPREAD)
+        nn.init.zeros_(self.head.weight)
+
+    @property
+    def patches_across(self) -> int:
+        """How many patches stand side by side, and as many above each other."""
+        return self.config.image_size // self.config.patch_size
+
+    def forward(self, image_BCYX: Tensor) -> Tensor:
+        """logits_BO, read from the class token."""
+        return self.logits(self.head(self.hidden(image_BCYX)[:, 0]))  # type: ignore[no-any-return]
+
+    def hidden(self, image_BCYX: Tensor) -> Tensor:
+        """What the class token (place 0) and the patches have become: hidden_BLD."""
+        c = self.config
+        if image_BCYX.shape[1:] != (c.channels, c.image_size, c.image_size):
+            wanted, given = (c.channels, c.image_size, c.image_size), tuple(image_BCYX.shape[1:])
+            raise ValueError(f"this model's images are {wanted}: channels, height, width; not {given}")
+        image_BCYX = image_BCYX.to(self.compute_dtype or self.head.weight.dtype)
+        x_BLD = self.embedded(self.dropout(self.positions.add(self.embedding(image_BCYX), 0)))
+        for layer in self.layers:
+            x_BLD = layer(x_BLD)
+        return self.last(self.last_norm(x_BLD))  # type: ignore[no-any-return]

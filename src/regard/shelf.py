@@ -1,0 +1,91 @@
+"""The models that are installed: those that came with the package, and the user's own. Listing them needs no torch.
+
+The user's are the subfolders of the folder that the variable REGARD_MODELS names, each a model folder. They come first:
+who puts a model there means it to be used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regard.card import CardHead, read_head
+from regard.errors import ConfigError
+from regard.folder import CARD, CONFIG, SUMS, load_json
+from regard.text.language import same_language
+
+VARIABLE = "REGARD_MODELS"
+BUNDLED = Path(__file__).parent / "bundled"
+HOW_TO_GET_ONE = (
+    "name a model folder with --model or REGARD_MODEL, or put one into the folder that REGARD_MODELS names; "
+    "regard train makes one"
+)
+
+
+@dataclass(frozen=True)
+class InstalledModel:
+    name: str  # of its folder
+    folder: Path
+    src_lang: str
+    tgt_lang: str
+    size: int = 0  # bytes of all its files
+    bundled: bool = False
+    head: CardHead = field(default_factory=CardHead)
+    problem: str = ""  # why it cannot be used
+
+    def translates(self, src_lang: str | None, tgt_lang: str | None) -> bool:
+        """Whether it is of this direction; None is any language."""
+        pairs = ((self.src_lang, src_lang), (self.tgt_lang, tgt_lang))
+        return not self.problem and all(wanted is None or same_language(has, wanted) for has, wanted in pairs)
+
+
+def installed_models() -> list[InstalledModel]:
+    """All of them, the user's before the bundled ones, by name."""
+    named = os.environ.get(VARIABLE)
+    if named and not Path(named).is_dir():
+        raise ConfigError(f"{VARIABLE} = {named}: there is no such folder; make it, or name another")
+    own = [] if not named else model_folders(Path(named))
+    return [describe(path) for path in own] + [describe(path, bundled=True) for path in model_folders(BUNDLED)]
+
+
+def model_folders(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in folder.glob(f"*/{SUMS}"))
+
+
+def describe(folder: Path, bundled: bool = False) -> InstalledModel:
+    """What its files say; that they are whole is seen when it is loaded."""
+    try:
+        content = load_json(folder / CONFIG)
+        src_lang, tgt_lang = str(content["src_lang"]), str(content["tgt_lang"])
+        card = folder / CARD
+        head = read_head(card.read_text("utf-8", errors="replace")) if card.is_file() else CardHead()
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return InstalledModel(folder.name, folder, "", "", bundled=bundled, problem=f"{CONFIG} cannot be read: {error}")
+    return InstalledModel(folder.name, folder, src_lang, tgt_lang, size, bundled, head)
+
+
+def models_for(src_lang: str | None, tgt_lang: str | None) -> list[InstalledModel]:
+    """Those of a direction, the one to take first; an error where there are none."""
+    models = installed_models()
+    found = [model for model in models if model.translates(src_lang, tgt_lang)]
+    if not found:
+        raise ConfigError(nothing_for(src_lang, tgt_lang, models))
+    return found
+
+
+def nothing_for(src_lang: str | None, tgt_lang: str | None, models: Sequence[InstalledModel]) -> str:
+    there = ", ".join(f"{model.src_lang} → {model.tgt_lang}" for model in models if not model.problem)
+    wanted = f" for {src_lang or 'any language'} → {tgt_lang or 'any language'}" if src_lang or tgt_lang else ""
+    return f"no model is installed{wanted}{f' (there is {there})' if there else ''}: {HOW_TO_GET_ONE}"
+
+
+def find_folder(path: str | Path) -> Path:
+    """The folder at this path, or of the installed model of this name."""
+    path = Path(path)
+    if path.exists() or len(path.parts) != 1:
+        return path
+    named = [model.folder for model in installed_models() if model.name == path.name]
+    return named[0] if named else path

@@ -1,0 +1,282 @@
+"""What is wrong with a translation, as far as it can be told from source and translation alone, and what can be mended.
+
+Four faults a reader must never see: an answer that is empty, one that runs in a loop, a copy of the source, and one
+that has lost something to be kept. Three that are only worse than an alternative without them: a person who is not in
+the source, a whole sentence for a single word, far too many words. What is mended in the text itself: quotation marks
+without a partner, a number that became another one, the case of a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+from regard.text.kept import find_kept, loose
+from regard.text.numbers import digits_value, find_numbers, values
+
+Fault = Literal["empty", "loop", "copy", "lost", "invented", "sentence", "babble"]
+GRAVE: tuple[Fault, ...] = ("empty", "loop", "copy", "lost")
+
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_LETTERS = rf"(?:(?![{_HAN}])[^\W_])"
+_UNIT = re.compile(rf"[{_HAN}]|{_LETTERS}+(?:['’]{_LETTERS}+)*|(?P<mark>[^\w\s]|_)(?P=mark)*")
+_WORD = re.compile(rf"[{_HAN}]|{_LETTERS}+(?:['’]{_LETTERS}+)*")
+_ANY_HAN = re.compile(f"[{_HAN}]")
+_LONGEST_PERIOD = 12  # units of a loop
+_MARKS_IN_A_ROW = 6  # more of one mark than this is a loop too
+_PHRASE = 4  # units: a phrase that comes back again and again, with something between
+_SENTENCE_END = re.compile(r"[.!?。！？…][\"”’」』)）]*$")
+_STOCK = (("tom", "汤姆", "湯姆"), ("mary", "玛丽", "玛莉", "瑪麗", "瑪莉"))  # whom corpora of examples speak of
+_OPENING, _CLOSING = "“「『«《〈", "”」』»》〉"
+_PARTNER = dict(zip(_CLOSING, _OPENING, strict=True))
+_QUOTES = re.compile(f'["{_OPENING}{_CLOSING}]')
+
+
+def faults(source: str, translation: str, chinese: bool) -> list[Fault]:
+    """What is wrong, gravest first. `chinese` is whether the source is."""
+    if not _visible(translation):
+        return ["empty"] if _visible(source) else []
+    found: list[Fault] = []
+    if is_loop(source, translation):
+        found.append("loop")
+    if is_copy(source, translation, chinese):
+        found.append("copy")
+    if lost(source, translation, chinese):
+        found.append("lost")
+    if invents_person(source, translation):
+        found.append("invented")
+    if is_sentence_for_word(source, translation):
+        found.append("sentence")
+    if is_babble(source, translation):
+        found.append("babble")
+    return found
+
+
+def is_grave(found: Sequence[Fault]) -> bool:
+    return any(fault in GRAVE for fault in found)
+
+
+def _visible(text: str) -> bool:
+    return bool(text.strip())
+
+
+# -- loops
+
+
+def is_loop(source: str, translation: str) -> bool:
+    """Whether words come again and again that do not in the source."""
+    units, allowed = _units(translation), _allowed(source)
+    return _next_loop(units, allowed) is not None or _third_phrase(units, allowed) is not None
+
+
+def cut_loops(source: str, translation: str) -> str:
+    """The translation with each loop gone through once."""
+    allowed = _allowed(source)
+    while (found := _next_loop(_units(translation), allowed)) is not None:
+        start, stop = found
+        translation = (translation[:start] + translation[stop:]).strip()
+    while (at := _third_phrase(_units(translation), allowed)) is not None:
+        translation = translation[:at].rstrip()
+    return translation
+
+
+def _units(text: str) -> list[re.Match[str]]:
+    return list(_UNIT.finditer(text))
+
+
+def _allowed(source: str) -> int:
+    """How often something may come in a row, or a phrase in all: as often as in the source, and twice in any case."""
+    units = [unit[0].lower() for unit in _units(source)]
+    rows = [_longest_row(units, period) for period in range(1, _LONGEST_PERIOD + 1)]
+    pairs = Counter(pairwise(units))
+    marks = [len(unit) for unit in units if not unit[0].isalnum()]
+    return max(2, *rows, *pairs.values(), *(mark // 3 for mark in marks))
+
+
+def _longest_row(units: Sequence[str], period: int) -> int:
+    longest = run = 0
+    for at in range(period, len(units)):
+        run = run + 1 if units[at] == units[at - period] else 0
+        longest = max(longest, run)
+    return longest // period + 1
+
+
+def _next_loop(matches: Sequence[re.Match[str]], allowed: int) -> tuple[int, int] | None:
+    """From where to where to cut, so that the first loop is gone through once."""
+    units = [match[0].lower() for match in matches]
+    for match in matches:
+        if match["mark"] and len(match[0]) > max(_MARKS_IN_A_ROW, 3 * allowed):
+            return match.start() + 3, match.end()
+    for period in range(1, _LONGEST_PERIOD + 1):
+        run = 0
+        for at in range(period, len(units) + 1):
+            if at < len(units) and units[at] == units[at - period]:
+                run += 1
+                continue
+            if run // period + 1 > allowed:
+                first = at - run  # the first unit that repeats another
+                return matches[first - 1].end(), matches[first + run // period * period - 1].end()
+            run = 0
+    return None
+
+
+def _third_phrase(matches: Sequence[re.Match[str]], allowed: int) -> int | None:
+    """Where a phrase begins that has come too often already."""
+    units = [match[0].lower() for match in matches]
+    seen: Counter[tuple[str, ...]] = Counter()
+    for at in range(len(units) - _PHRASE + 1):
+        phrase = tuple(units[at : at + _PHRASE])
+        seen[phrase] += 1
+        if seen[phrase] > allowed:
+            return matches[at].start()
+    return None
+
+
+# -- copies
+
+
+def is_copy(source: str, translation: str, chinese: bool) -> bool:
+    """Whether much of the translation is words of the source; names and numbers are the same in any language."""
+    words = _WORD.findall(source)
+    translated = (
+        _ANY_HAN.fullmatch if chinese else str.islower
+    )  # what ought to be: in English, no capital means no name
+    given = Counter(word.lower() for at, word in enumerate(words) if translated(word) or (at == 0 and not chinese))
+    written = [word.lower() for word in _WORD.findall(translation) if not word.isdigit()]
+    copied = (Counter(written) & given).total()
+    # A Chinese character in English stands out more than an English word in Chinese.
+    return copied > (0.3 if chinese else 0.5) * len(written)
+
+
+# -- what is kept
+
+
+def lost(source: str, translation: str, chinese: bool) -> list[str]:
+    """The numbers and names of the source that are not in the translation."""
+    spans = loose(find_kept(source, chinese))
+    if not spans:
+        return []
+    numbers = values(translation)
+    missing = []
+    for span in spans:
+        what = span.of(source)
+        if _written(what).search(translation):
+            continue
+        if span.kind == "name" or not (_is_amount(what) and _same_amount(source, span.stop, what, numbers)):
+            missing.append(what)
+    return missing
+
+
+def _written(what: str) -> re.Pattern[str]:
+    """The number or the name, in any case, and not a part of another; a name may be in the plural."""
+    if what[0].isdigit():
+        return re.compile(rf"(?<![\d.]){re.escape(what)}(?!\d)")
+    return re.compile(rf"(?<![A-Za-z]){re.escape(what)}(?=s?(?![A-Za-z]))", re.IGNORECASE)
+
+
+def _is_amount(digits: str) -> bool:
+    """Whether the value is what matters: not of a telephone number or an account."""
+    return not (digits.startswith("0") and digits.isdigit() and len(digits) > 1) and len(digits) < 10
+
+
+def _same_amount(source: str, stop: int, digits: str, numbers: frozenset[float]) -> bool:
+    """Whether the translation has the number, or what it makes together with the word after it: 10 万, 5 million."""
+    return not values(digits + source[stop : stop + 9]).union([digits_value(digits)]).isdisjoint(numbers)
+
+
+def mend_numbers(source: str, translation: str, chinese: bool) -> str:
+    """Numbers that became others are put right, where there are as many of the one as of the other."""
+    missing = [what for what in lost(source, translation, chinese) if what[0].isdigit()]
+    known = values(source)
+    strange = [number for number in find_numbers(translation) if number[2] not in known]
+    if not missing or len(missing) != len(strange):
+        return translation
+    for what, (start, stop, _) in reversed(list(zip(missing, strange, strict=True))):
+        translation = translation[:start] + what + translation[stop:]
+    return translation
+
+
+def mend_names(source: str, translation: str) -> str:
+    """Latin names in Chinese have the case they had."""
+    for span in loose(find_kept(source, chinese=True)):
+        name = span.of(source)
+        if span.kind == "name":
+            translation = _written(name).sub(lambda _, name=name: name, translation)  # type: ignore[misc]
+    return translation
+
+
+# -- quotation marks
+
+
+def mend_quotes(source: str, translation: str) -> str:
+    """Marks without a partner are left out, unless the source has such too; and all that the source does not have."""
+    alone = _unpaired(translation)
+    if len(alone) > len(_unpaired(source)):
+        translation = _without_places(translation, alone)
+    places = [match.start() for match in _QUOTES.finditer(translation)]
+    most = max(2, 2 * len(_QUOTES.findall(source)))
+    if len(places) > most:
+        translation = _without_places(translation, places)
+    return translation
+
+
+def _unpaired(text: str) -> list[int]:
+    """Where the quotation marks are that have no partner."""
+    waiting: list[int] = []
+    alone: list[int] = []
+    straight: int | None = None
+    for match in _QUOTES.finditer(text):
+        mark, at = match[0], match.start()
+        if mark == '"':
+            straight = at if straight is None else None
+        elif mark in _OPENING:
+            waiting.append(at)
+        elif waiting and text[waiting[-1]] == _PARTNER[mark]:
+            waiting.pop()
+        else:
+            alone.append(at)
+    return sorted([*alone, *waiting, *([] if straight is None else [straight])])
+
+
+def _without_places(text: str, places: Sequence[int]) -> str:
+    gone = set(places)
+    return " ".join("".join(c for at, c in enumerate(text) if at not in gone).split())
+
+
+# -- ends
+
+
+def ends_sentence(text: str) -> bool:
+    return _SENTENCE_END.search(text) is not None
+
+
+def without_end(text: str) -> str:
+    """A piece of a sentence has no full stop of its own."""
+    return text.rstrip(".!?。！？… ") or text
+
+
+# -- what is only worse than another
+
+
+def invents_person(source: str, translation: str) -> bool:
+    given, written = source.lower(), translation.lower()
+    return any(any(n in written for n in names) and not any(n in given for n in names) for names in _STOCK)
+
+
+def is_sentence_for_word(source: str, translation: str) -> bool:
+    """Whether a word or two became a whole sentence."""
+    length, written = _length(source), _length(translation)
+    return length <= 2 and written > 3 and not ends_sentence(source) and ends_sentence(translation)
+
+
+def is_babble(source: str, translation: str) -> bool:
+    return _length(translation) > 3 * _length(source) + 6
+
+
+def _length(text: str) -> float:
+    """In words; of Chinese, about two characters each."""
+    words = _WORD.findall(text)
+    return sum(0.6 if _ANY_HAN.fullmatch(word) else 1 for word in words)

@@ -1,0 +1,84 @@
+"""Words that a model translates reliably, put in the place of something that it must not touch.
+
+An address or a piece of code is nothing that a small model could copy letter by letter, but every model of everyday
+sentences knows what becomes of 波士顿. So the address is 波士顿 while the sentence is translated, and takes the place
+of Boston in the translation, if there is exactly one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from regard.text.kept import Span
+from regard.text.language import base_language
+
+# Chinese, English. Places come first: as names of persons do, they stand wherever a noun does, and nobody is "he".
+_NAMES = (
+    ("波士顿", "Boston"),
+    ("澳大利亚", "Australia"),
+    ("北京", "Beijing"),
+    ("东京", "Tokyo"),
+    ("汤姆", "Tom"),
+    ("玛丽", "Mary"),
+)
+_ANYWHERE = (("Python", "Python"), ("Linux", "Linux"), ("HTML", "HTML"))  # the same in every language
+_NUMBERS, _YEARS = ("20", "30", "50", "10", "100"), ("1995", "2003", "1980")
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """`source` is what the model reads, `target` what it should make of it, `meant` what they stand for."""
+
+    source: str
+    target: str
+    meant: str
+
+
+def stand_in(text: str, spans: Sequence[Span], src_lang: str, tgt_lang: str) -> tuple[str, list[StandIn]] | None:
+    """The text with a stand-in for each span; None where there are more spans than words for them."""
+    chosen: dict[str, StandIn] = {}  # one for each thing that is meant, wherever it comes
+    for span in spans:
+        meant = span.of(text)
+        if meant not in chosen:
+            taken = [one.source for one in chosen.values()]
+            pairs = candidates(span, meant, src_lang, tgt_lang)
+            free = (pair for pair in pairs if pair[0] not in taken and not any(word in text for word in pair))
+            pair = next(free, None)
+            if pair is None:
+                return None
+            chosen[meant] = StandIn(*pair, meant)
+    parts, at = [], 0
+    for span in spans:
+        parts += [text[at : span.start], chosen[span.of(text)].source]
+        at = span.stop
+    return "".join([*parts, text[at:]]), list(chosen.values())
+
+
+def candidates(span: Span, meant: str, src_lang: str, tgt_lang: str) -> Iterable[tuple[str, str]]:
+    """What may stand in for a span: (source, target), the likeliest to come through first."""
+    if span.kind == "number":
+        return ((number, number) for number in (_YEARS if meant.isdigit() and len(meant) == 4 else _NUMBERS))
+    match base_language(src_lang), base_language(tgt_lang):
+        case "zh", "en":
+            return (*_NAMES, *_ANYWHERE)
+        case "en", "zh":
+            return (*((english, chinese) for chinese, english in _NAMES), *_ANYWHERE)
+        case _:
+            return _ANYWHERE
+
+
+def put_back(source: str, translation: str, stand_ins: Sequence[StandIn]) -> str | None:
+    """The translation with what is meant; None where a stand-in did not come through as often as it was put in."""
+    for one in stand_ins:
+        wanted = len(_whole(one.source).findall(source))
+        translation, count = _whole(one.target).subn(lambda _, one=one: one.meant, translation)  # type: ignore[misc]
+        if count != wanted:
+            return None
+    return translation
+
+
+def _whole(word: str) -> re.Pattern[str]:
+    """The word, and not a part of another."""
+    return re.compile(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])" if word.isascii() else re.escape(word))

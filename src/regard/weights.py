@@ -1,0 +1,94 @@
+"""The file of a model's weights: safetensors, in float32 or in half the space as bf16, without torch.
+
+bf16 is the upper half of a float32: the same exponent, 8 bits of precision instead of 24. numpy knows no such type, so
+the halves go to and from the file as 16-bit integers; the rounding is to the nearest, and to the even one of two.
+Whoever reads gets float32 of a bf16 file, and of any other what was written.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, assert_never
+
+import numpy as np
+
+StoredAs = Literal["float32", "bfloat16"]
+QUIET_NAN = 0x7FC0
+ALIGNMENT = 8  # bytes: where a safetensors header may end
+
+
+def write_weights(path: Path, weights: Mapping[str, np.ndarray], stored_as: StoredAs = "float32") -> None:
+    """`stored_as` "float32" is exact and writes each array as it is."""
+    match stored_as:
+        case "float32":
+            write_exact(path, weights)
+        case "bfloat16":
+            write_bfloat16(path, {name: to_bfloat16(array) for name, array in weights.items()})
+        case _:
+            assert_never(stored_as)
+
+
+def write_exact(path: Path, weights: Mapping[str, np.ndarray]) -> None:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    try:
+        save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, path)
+    except SafetensorError as error:  # a full disk reaches us as one of these
+        raise OSError(f"{path.name}: {error}") from None
+
+
+def write_bfloat16(path: Path, halves: Mapping[str, np.ndarray]) -> None:
+    """The safetensors format, which numpy's side of the library writes for numpy's own types only."""
+    header: dict[str, Any] = {}
+    end = 0
+    for name, array in halves.items():
+        header[name] = {"dtype": "BF16", "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
+        end += array.nbytes
+    described = json.dumps(header, separators=(",", ":")).encode()
+    described += b" " * (-len(described) % ALIGNMENT)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(described)) + described)
+        for array in halves.values():
+            file.write(array.astype("<u2", copy=False).tobytes())
+
+
+def read_weights(path: Path) -> dict[str, np.ndarray]:
+    """Raises `SafetensorError` where the file is no such file."""
+    from safetensors import deserialize
+    from safetensors.numpy import load_file
+
+    if not holds_bfloat16(path):
+        return load_file(path)
+    found: dict[str, np.ndarray] = {}
+    for name, tensor in deserialize(path.read_bytes()):  # type: ignore[no-untyped-call]
+        kind = np.dtype("<u2") if tensor["dtype"] == "BF16" else np.dtype("<f4")
+        array = np.frombuffer(tensor["data"], kind).reshape(tensor["shape"])
+        found[name] = from_bfloat16(array) if tensor["dtype"] == "BF16" else array.copy()
+    return found
+
+
+def holds_bfloat16(path: Path) -> bool:
+    """Whether the header speaks of bf16; of a damaged one the library will tell."""
+    with path.open("rb") as file:
+        start = file.read(8)
+        if len(start) < 8:
+            return False
+        return b'"BF16"' in file.read(min(struct.unpack("<Q", start)[0], path.stat().st_size))
+
+
+def to_bfloat16(array: np.ndarray) -> np.ndarray:
+    """The upper halves of the nearest bf16 numbers, as uint16."""
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    # Half of the last place that stays, or just less where that place is even already.
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16
+    halves = rounded.astype(np.uint16).reshape(array.shape)
+    return np.where(np.isnan(array), np.uint16(QUIET_NAN), halves)
+
+
+def from_bfloat16(halves: np.ndarray) -> np.ndarray:
+    """The same numbers as float32."""
+    return (halves.astype(np.uint32) << 16).view(np.float32)

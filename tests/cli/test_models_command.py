@@ -1,0 +1,104 @@
+"""`regard models`, and the commands that find a model by themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard import Translator
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_none(regard: Any) -> None:
+    said = regard("models")
+    assert said.code == 0
+    assert said.out.startswith("no model is installed: ")
+    assert json.loads(regard("models", "--json").out) == []
+
+
+def test_the_list(regard: Any, babble: Path) -> None:
+    said = regard("models")
+    head, first, second = said.out.splitlines()
+    assert head.split()[:3] == ["name", "languages", "size"]
+    assert [first.split()[0], second.split()[0]] == ["en-zh", "zh-en"]
+    for words in ("zh → en", "MB", "bleu 0.1", "CC0", str(babble / "zh-en")):
+        assert words in second
+    rows = json.loads(regard("models", "--json").out)
+    assert rows[1] | {"bytes": 0} == {
+        "name": "zh-en",
+        "src_lang": "zh",
+        "tgt_lang": "en",
+        "bytes": 0,
+        "scores": {"bleu": 0.1},
+        "licence": "CC0",
+        "bundled": False,
+        "folder": str(babble / "zh-en"),
+    }
+
+
+def test_translate_finds_the_direction(regard: Any, babble: Path) -> None:
+    lines = ["我爱你。", "I love you.", "", "https://x.org/a 😀"]
+    translator = Translator()
+    said = regard("translate", "-", stdin="\n".join(lines).encode())
+    assert said == (0, "".join(f"{text}\n" for text in translator(lines)), "")
+    rows = [
+        json.loads(row)
+        for row in regard("translate", "-", "--json", stdin="\n".join(lines).encode()).out.split("\n")[:-1]
+    ]
+    assert [(row["from"], row["to"]) for row in rows] == [("zh", "en"), ("en", "zh"), ("", ""), ("", "")]
+    assert rows[3]["translation"] == lines[3]
+    said = regard("translate", "我爱你。", "--json", "--align")
+    assert {len(link) for link in json.loads(said.out)["alignment"]} <= {4}
+
+
+def test_translate_s_languages_and_script(regard: Any, babble: Path) -> None:
+    assert regard("translate", "Tom", "--from", "zh", "--to", "en").code == 0
+    said = regard("translate", "Tom", "--to", "de")
+    assert (said.code, "no model is installed for any language → de" in said.err) == (2, True)
+    plain, changed = (
+        regard("translate", "I love apples.", "--script", name).out for name in ("simplified", "traditional")
+    )
+    assert len(plain) == len(changed)
+    assert regard("translate", "我愛你。").out == regard("translate", "我爱你。").out
+
+
+def test_what_is_left_is_said_on_standard_error(regard: Any, babble: Path) -> None:
+    said = regard("translate", "-", stdin="Привет\nhello\n".encode() + "мир\n".encode() * 12)
+    assert said.code == 0
+    assert said.out.splitlines()[0] == "Привет"
+    assert said.err.splitlines()[0].startswith("line 1: left as it is: it is written in Cyrillic")
+    assert said.err.splitlines()[-1] == "and 3 more"
+    alone = regard("translate", "Привет")
+    assert (alone.code, alone.out) == (2, "")
+
+
+def test_guards_can_be_switched(regard: Any, babble: Path) -> None:
+    text = "请访问https://x.org/a。"
+    assert "https://x.org/a" in regard("translate", text, "--beam", 1).out
+    assert "https://x.org/a" not in regard("translate", text, "--beam", 1, "--no-guards").out
+    assert "https://x.org/a" not in regard("translate", text, "--beam", 1, "--model", "zh-en").out
+    assert "https://x.org/a" in regard("translate", text, "--beam", 1, "--model", "zh-en", "--guards").out
+
+
+def test_other_commands_find_a_model_too(regard: Any, babble: Path, tmp_path: Path) -> None:
+    assert regard("score", "我爱你。", "I love you.").code == 0
+    assert regard("attention", "我爱你。").code == 0
+    assert regard("tokenize", "我爱你。").out == regard("tokenize", "我爱你。", "--model", babble / "zh-en").out
+    (tmp_path / "a").write_text("我爱你。\n图书馆在哪里？\n", "utf-8")
+    (tmp_path / "b").write_text("I love you.\nWhere is the library?\n", "utf-8")
+    said = regard("evaluate", "--src", tmp_path / "a", "--ref", tmp_path / "b", "--beam", 1, "--json")
+    assert json.loads(said.out)["model"] == str(babble / "zh-en")
+
+
+def test_figures_are_the_model_s_own(regard: Any, babble: Path, tmp_path: Path) -> None:
+    """No guard mends what `evaluate` counts."""
+    (tmp_path / "a").write_text("请访问https://x.org/a。\n", "utf-8")
+    (tmp_path / "b").write_text("Please visit https://x.org/a.\n", "utf-8")
+    said = regard(
+        "evaluate", "--src", tmp_path / "a", "--ref", tmp_path / "b", "--beam", 1, "--outputs", tmp_path / "c"
+    )
+    assert said.code == 0
+    assert "https://x.org/a" not in (tmp_path / "c").read_text("utf-8")

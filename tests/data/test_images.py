@@ -1,0 +1,178 @@
+"""Pictures and IDX files as arrays, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from regard.data.images import ImageSet, is_picture, read_folders, read_idx, read_idx_pair, read_image, scaled
+from regard.errors import ConfigError, DataError
+
+Image = pytest.importorskip("PIL.Image")
+
+DRAWN = np.random.default_rng(1).integers(0, 256, (6, 6, 3), dtype=np.uint8)
+
+
+def idx(array: np.ndarray) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def test_a_colour_picture_is_its_pixels(tmp_path: Path) -> None:
+    Image.fromarray(DRAWN).save(tmp_path / "a.png")
+    image = read_image(tmp_path / "a.png", 6, 3)
+    assert image.dtype == np.float32
+    np.testing.assert_allclose(image, DRAWN.transpose(2, 0, 1) / 255, atol=1e-7)
+
+
+def test_colour_becomes_grey_and_grey_colour(tmp_path: Path) -> None:
+    Image.fromarray(DRAWN).save(tmp_path / "colour.png")
+    Image.fromarray(DRAWN[..., 0]).save(tmp_path / "grey.png")
+    weights = np.array([0.299, 0.587, 0.114])
+    np.testing.assert_allclose(read_image(tmp_path / "colour.png", 6, 1)[0], DRAWN @ weights / 255, atol=0.005)
+    three = read_image(tmp_path / "grey.png", 6, 3)
+    assert np.array_equal(three[0], three[1])
+    np.testing.assert_allclose(three[2], DRAWN[..., 0] / 255, atol=1e-7)
+
+
+def test_another_size_is_resized_and_jpeg_is_read(tmp_path: Path) -> None:
+    Image.new("RGB", (30, 17), (200, 100, 50)).save(tmp_path / "a.jpg", quality=95)
+    image = read_image(tmp_path / "a.jpg", 8, 3)
+    assert image.shape == (3, 8, 8)
+    np.testing.assert_allclose(image.mean(axis=(1, 2)) * 255, [200, 100, 50], atol=3)
+
+
+def test_a_camera_held_upright(tmp_path: Path) -> None:
+    image = Image.fromarray(DRAWN)
+    turned = Image.Exif()
+    turned[0x0112] = 6  # to be turned a quarter to the right
+    image.save(tmp_path / "a.png", exif=turned)
+    expected = np.rot90(DRAWN, -1).transpose(2, 0, 1) / 255
+    np.testing.assert_allclose(read_image(tmp_path / "a.png", 6, 3), expected, atol=1e-7)
+
+
+def test_sixteen_bits_are_scaled(tmp_path: Path) -> None:
+    values = np.array([[0, 256], [32768, 65535]], dtype=np.uint16)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    np.testing.assert_allclose(read_image(tmp_path / "a.png", 2, 1)[0] * 255, [[0, 1], [128, 255]], atol=1e-4)
+
+
+def test_what_is_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_text("not a picture")
+    Image.fromarray(DRAWN).save(tmp_path / "whole.png")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "whole.png").read_bytes()[:60])
+    for name, words in (
+        ("none.png", "there is no file"),
+        ("a.png", "is not a picture"),
+        ("cut.png", r"cut\.png"),
+        (".", "is a folder"),
+    ):
+        with pytest.raises(DataError, match=words):
+            read_image(tmp_path / name, 4, 1)
+    with pytest.raises(ConfigError, match="1, 3 or 4 channels"):
+        read_image(tmp_path / "whole.png", 4, 2)
+
+
+def test_without_pillow_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ConfigError, match=r'pip install "regard\[images\]"'):
+        read_image(tmp_path / "a.png", 4, 1)
+
+
+def test_scaling() -> None:
+    pixels = np.full((2, 3, 4, 4), 255, np.uint8)
+    out = scaled(pixels, (0.5,), (0.5,))
+    assert out.dtype == np.float32
+    assert np.array_equal(out, np.ones((2, 3, 4, 4)))
+    each = scaled(np.zeros((3, 2, 2), np.float32), (0.1, 0.2, 0.3), (0.5, 1.0, 2.0))
+    np.testing.assert_allclose(each[:, 0, 0], [-0.2, -0.2, -0.15], atol=1e-7)
+
+
+@given(array=arrays.arrays(np.uint8, arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)))
+def test_idx_files_go_there_and_back(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
+    folder = tmp_path_factory.mktemp("idx")
+    (folder / "a").write_bytes(idx(array))
+    (folder / "a.gz").write_bytes(gzip.compress(idx(array)))
+    for name in ("a", "a.gz"):
+        found = read_idx(folder / name)
+        assert found.shape == array.shape
+        assert np.array_equal(found, array)
+
+
+@given(content=st.binary(max_size=40))
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("any") / "a"
+    path.write_bytes(content)
+    try:
+        found = read_idx(path)
+    except DataError:
+        return
+    assert found.dtype == np.uint8
+    assert content.endswith(found.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a", b"\0\0\x0d\x01\0\0\0\0", "type 0x0d"),
+        ("a", b"PK\3\4", "two zero bytes"),
+        ("a", b"\0\0\x08\x03\0\0", "cut off within its header"),
+        ("a", b"\0\0\x08\x01\0\0\0\x05abc", "has 3 numbers, where its header says 5"),
+        ("a.gz", b"\0\0\x08\x01", "is damaged"),
+        ("a.gz", gzip.compress(b"\0\0\x08\x01")[:-4], "is damaged"),
+    ],
+)
+def test_damaged_idx_files(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=words):
+        read_idx(tmp_path / name)
+
+
+def test_images_with_their_classes(tmp_path: Path) -> None:
+    pixels, labels = DRAWN.transpose(2, 0, 1), np.array([4, 0, 9], np.uint8)
+    (tmp_path / "i").write_bytes(idx(pixels))
+    (tmp_path / "l").write_bytes(idx(labels))
+    found = read_idx_pair(tmp_path / "i", tmp_path / "l")
+    assert found.pixels_NCYX.shape == (3, 1, 6, 6)
+    assert found.labels_N.tolist() == [4, 0, 9]
+    assert found.labels_N.dtype == np.int64
+    assert len(found) == 3
+    assert found.select(np.array([2, 0])).labels_N.tolist() == [9, 4]
+    (tmp_path / "l").write_bytes(idx(labels[:2]))
+    with pytest.raises(DataError, match=r"has 3 images, but .* has 2 classes"):
+        read_idx_pair(tmp_path / "i", tmp_path / "l")
+    with pytest.raises(DataError, match="images have 3, classes 1"):
+        read_idx_pair(tmp_path / "l", tmp_path / "i")
+    with pytest.raises(DataError, match="there is no file"):
+        read_idx(tmp_path / "none")
+
+
+def test_a_folder_for_each_class(tmp_path: Path) -> None:
+    for name, value in (("dog", 10), ("cat", 200)):
+        (tmp_path / name).mkdir()
+        Image.new("L", (5, 5), value).save(tmp_path / name / "one.png")
+    (tmp_path / "dog" / "notes.txt").write_text("not a picture")
+    (tmp_path / ".hidden").mkdir()
+    found, names = read_folders(tmp_path, 4, 1)
+    assert isinstance(found, ImageSet)
+    assert names == ("cat", "dog")
+    assert found.labels_N.tolist() == [0, 1]
+    assert found.pixels_NCYX[:, 0, 0, 0].tolist() == [200, 10]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="has no pictures"):
+        read_folders(tmp_path / "empty", 4, 1)
+    with pytest.raises(DataError, match="there is no folder"):
+        read_folders(tmp_path / "none", 4, 1)
+
+
+def test_pictures_are_known_by_their_names() -> None:
+    assert is_picture("A photo.JPEG")
+    assert not is_picture("a sentence about a.png file")

@@ -1,0 +1,151 @@
+"""Going on with a text: what is drawn is the model's, depends on its seed alone, and never splits a character."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.config import GptConfig
+from regard.decode.generate import ENDED, Manner, generate, spell_out
+from regard.errors import ConfigError, RegardError
+from regard.models.gpt import Gpt
+from regard.text.bytelevel import END_PIECE, VISIBLE, ByteLevel
+from regard.text.characters import Characters
+from regard.text.vocabulary import BOS, EOS
+
+BYTES = ByteLevel({piece: number for number, piece in enumerate([*VISIBLE, END_PIECE])}, [])
+LETTERS = Characters("abcdefgh")
+
+
+def shaken(vocab_size: int, max_positions: int = 12, seed: int = 1) -> Gpt:
+    torch.manual_seed(seed)
+    config = GptConfig(d_model=8, n_heads=2, d_ff=8, n_layers=2, max_positions=max_positions, vocab_size=vocab_size)
+    model = Gpt(config).double().eval().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.5)
+    return model
+
+
+def written(
+    model: Gpt, prompt: Sequence[int], how: Manner, max_tokens: int = 8, seeds: Sequence[int] = (1,)
+) -> tuple[list[list[int]], list[list[float]]]:
+    steps = list(generate(model, LETTERS, prompt, how, max_tokens=max_tokens, seeds=seeds))
+    tokens = torch.stack([tokens_R for tokens_R, _ in steps], dim=1).tolist()
+    return tokens, torch.stack([log_probs_R for _, log_probs_R in steps], dim=1).tolist()
+
+
+MODEL = shaken(LETTERS.size + 3)
+
+
+def test_greedy_takes_the_likeliest_and_reports_its_probability() -> None:
+    [tokens], [log_probs] = written(MODEL, [BOS, 6, 7], Manner(top_k=1))
+    ids = [BOS, 6, 7]
+    for token, log_prob in zip(tokens, log_probs, strict=True):
+        expected = torch.log_softmax(MODEL(torch.tensor([ids]))[0, -1], dim=-1)
+        allowed = expected.clone()
+        allowed[[0, 1, 2, 4]] = -torch.inf
+        allowed[LETTERS.size :] = -torch.inf
+        assert token == int(allowed.argmax())
+        assert log_prob == pytest.approx(float(expected[token]), abs=1e-9)
+        ids.append(token)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seeds=st.lists(st.integers(0, 2**31), min_size=1, max_size=4), temperature=st.floats(0.5, 3))
+def test_a_text_depends_on_its_own_seed_alone(seeds: list[int], temperature: float) -> None:
+    how = Manner(temperature=temperature, top_p=0.95)
+    together, _ = written(MODEL, [BOS, 6], how, seeds=seeds)
+    for row, seed in zip(together, seeds, strict=True):
+        [alone], _ = written(MODEL, [BOS, 6], how, seeds=[seed])
+        kept = [token for token in row if token != ENDED]
+        assert kept == alone[: len(kept)]
+        assert EOS not in kept[:-1]
+
+
+def test_nothing_that_is_no_text_is_written() -> None:
+    tokens, _ = written(MODEL, [BOS], Manner(temperature=3.0), max_tokens=40, seeds=range(20))
+    drawn = {token for row in tokens for token in row}
+    assert drawn <= {ENDED, EOS, *range(5, LETTERS.size)}
+    assert {ENDED, EOS} <= drawn
+    assert len(drawn) > 5
+
+
+def test_sampling_follows_the_model() -> None:
+    seeds = range(4000)
+    tokens, _ = written(MODEL, [BOS, 6], Manner(), max_tokens=1, seeds=seeds)
+    counts = torch.bincount(torch.tensor(tokens)[:, 0], minlength=LETTERS.size).double() / len(seeds)
+    expected = torch.softmax(MODEL(torch.tensor([[BOS, 6]]))[0, -1], dim=-1)[: LETTERS.size].clone()
+    expected[[0, 1, 2, 4]] = 0
+    expected /= expected.sum()
+    assert (counts - expected).abs().max() < 0.03
+
+
+def test_a_text_may_be_longer_than_the_window() -> None:
+    """After it is full, the younger half is read again; between, nothing is."""
+    [tokens], [log_probs] = written(MODEL, [BOS, 6, 7], Manner(top_k=1), max_tokens=40)
+    if EOS in tokens:
+        pytest.fail("choose another model: this one ends too early to show anything")
+    ids = [BOS, 6, 7]
+    seen = list(ids)
+    for token, log_prob in zip(tokens, log_probs, strict=True):
+        expected = torch.log_softmax(MODEL(torch.tensor([seen]))[0, -1], dim=-1)
+        assert log_prob == pytest.approx(float(expected[token]), abs=1e-9)
+        ids.append(token)
+        seen = [*seen, token] if len(seen) < 12 else [BOS, *ids[-5:]]
+
+
+def test_a_prompt_may_be_longer_than_the_window() -> None:
+    prompt = [BOS, *[5 + i % 8 for i in range(30)]]
+    [tokens], [log_probs] = written(MODEL, prompt, Manner(top_k=1), max_tokens=1)
+    expected = torch.log_softmax(MODEL(torch.tensor([[BOS, *prompt[-5:]]]))[0, -1], dim=-1)
+    assert log_probs[0] == pytest.approx(float(expected[tokens[0]]), abs=1e-9)
+
+
+def test_no_n_gram_twice() -> None:
+    [tokens], _ = written(MODEL, [BOS, 6], Manner(top_k=1, no_repeat_ngram=2), max_tokens=40)
+    kept = [BOS, 6, *(token for token in tokens if token != EOS)]
+    pairs = list(pairwise(kept))
+    assert len(set(pairs)) == len(pairs)
+    [one_each], _ = written(MODEL, [BOS], Manner(top_k=1, no_repeat_ngram=1), max_tokens=40)
+    assert sorted(one_each[:-1]) == sorted(set(one_each[:-1]))
+    assert one_each[-1] == EOS, "when every letter is used there is nothing left to say"
+
+
+def test_options_that_cannot_be() -> None:
+    with pytest.raises(ConfigError, match="temperature = 0"):
+        written(MODEL, [BOS], Manner(temperature=0.0))
+    with pytest.raises(ConfigError, match="max_tokens = 0"):
+        written(MODEL, [BOS], Manner(), max_tokens=0)
+    broken = shaken(LETTERS.size)
+    broken.last_norm.weight.fill_(torch.nan)
+    with pytest.raises(RegardError, match="not a number for token 2"):
+        written(broken, [BOS], Manner())
+
+
+@settings(deadline=None)
+@given(text=st.text(), data=st.data())
+def test_a_stream_never_splits_a_character(text: str, data: st.DataObject) -> None:
+    tokens = BYTES.encode([text])[0][: data.draw(st.integers(0, 4 * len(text)))]
+    parts = list(spell_out(tokens, BYTES))
+    assert "".join(parts) == BYTES.decode(tokens)
+    for part in parts[:-1]:
+        assert part in text  # whole characters only: a broken one would be U+FFFD, or not in the text
+
+
+def test_the_end_of_a_stream() -> None:
+    cut = "今".encode()[:2]
+    ids = [BYTES.encode(["a"])[0][0], *cut_ids(cut)]
+    assert list(spell_out(ids, BYTES)) == ["a", "\ufffd"]
+    assert list(spell_out([BYTES.end], BYTES)) == []
+    space = BYTES.encode([" a"])[0]
+    assert "".join(spell_out(space, BYTES, begins=True)) == "a"
+    assert "".join(spell_out(space, BYTES)) == " a"
+
+
+def cut_ids(content: bytes) -> list[int]:
+    return [VISIBLE.index(VISIBLE[byte]) for byte in content]

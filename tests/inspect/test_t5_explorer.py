@@ -1,0 +1,36 @@
+"""T5 through the same eyes as the Transformer: traces, blocks, alignments, interventions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.inspect.explorer import Explorer
+from regard.one_way import OneWay
+
+T5 = {"family": "t5", "n_heads": 2, "head_size": 6, "d_ff": 20, "n_buckets": 4, "max_distance": 8}
+TEXT = "apple river stone"
+
+
+@pytest.fixture
+def way(random_model: Any) -> OneWay:
+    return OneWay(random_model("t5", **T5))
+
+
+def test_a_trace_has_every_number(way: OneWay) -> None:
+    trace = way.trace(TEXT, "stone river")
+    n_source, n_target = len(trace.src_tokens), len(trace.tgt_tokens)
+    assert trace["decoder.1.cross.weights"].shape == (2, n_target, n_source)
+    np.testing.assert_allclose(trace["encoder.0.attention.weights"].sum(-1), 1.0, atol=1e-6)
+    assert np.isfinite(trace["logits"]).all()
+    assert way.align(TEXT, "stone river")
+
+
+def test_its_blocks_are_those_of_a_pre_norm_stack(way: OneWay) -> None:
+    explorer = Explorer(way)
+    assert explorer.card()["config"]["position"] == "relative"
+    block = explorer.block(way.trace(TEXT, "stone river"), "decoder", 1, 0)
+    assert len(block["stages"]) > 3
+    assert block["units"]

@@ -1,0 +1,58 @@
+"""What is told of a translation while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.config import DecodeConfig
+from regard.decode.search import search
+from regard.inspect.explorer import Explorer, Question
+from regard.inspect.writing import Writing, count_same
+from regard.one_way import OneWay
+
+TEXT = "apple baby bird blue"
+
+
+@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
+def test_how_much_of_two_beginnings_is_the_same(one: Sequence[int], other: Sequence[int]) -> None:
+    same = count_same(one, other)
+    assert one[:same] == other[:same]
+    assert same in (len(one), len(other)) or one[same] != other[same]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_every_word_is_told_and_adds_up_to_the_translation(reverse: OneWay, beam: int) -> None:
+    written: list[tuple[int, float]] = []
+    lengths: list[int] = []
+
+    def tell(kept: int, added: list[tuple[int, float]]) -> None:
+        written[kept:] = added
+        lengths.append(len(written))
+
+    sources = reverse.tokenizer.encode_src([TEXT])
+    [[best]] = search(reverse.searcher, sources, DecodeConfig(beam=beam), reverse.device, observe=Writing(tell).observe)
+    assert lengths[: len(best.ids)] == list(range(1, len(best.ids) + 1))
+    beginning = written[: len(best.ids)]
+    assert tuple(number for number, _ in beginning) == best.ids
+    assert [log_prob for _, log_prob in beginning] == pytest.approx(best.token_log_probs[: len(best.ids)], abs=1e-5)
+
+
+def test_who_listens_changes_nothing(reverse: OneWay) -> None:
+    explorer = Explorer(reverse)
+    told: list[dict[str, Any]] = []
+    assert explorer.translate(Question(TEXT, {}), 4, told.append) == explorer.translate(Question(TEXT, {}), 4)
+    assert [token["piece"] for line in told[:4] for token in line["added"]] == ["▁blue", "▁bird", "▁baby", "▁apple"]
+
+
+def test_a_listener_can_stop_the_search(reverse: OneWay) -> None:
+    def enough(_: dict[str, Any]) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        Explorer(reverse).translate(Question(TEXT, {}), 1, enough)
+    assert reverse(TEXT) == "blue bird baby apple"

@@ -1,0 +1,204 @@
+"""Hugging Face folders that are whole, in pieces, damaged or of another kind: what is read, and what is said."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from regard.errors import ModelFolderError
+from regard.folder import CARD, read_weights
+from regard.interop.huggingface.folder import ForeignFolder, ForeignTensors
+from regard.interop.huggingface.imports import import_folder
+
+
+def change(path: Path, **values: Any) -> None:
+    content = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**content, **values}), "utf-8")
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text('{"model_type": "x", "size": 3, "rate": 0.5, "on": true, "none": null}')
+    tensors = {"a": torch.arange(6.0).view(2, 3).bfloat16(), "b": torch.tensor([1, 2]), "c": torch.ones(1).half()}
+    save_file(tensors, tmp_path / "model.safetensors")
+    return tmp_path
+
+
+def test_settings_by_name_and_kind(plain: Path) -> None:
+    config = ForeignFolder(plain).config
+    assert (config.number("size"), config.real("rate"), config.real("size"), config.flag("on", False)) == (
+        3,
+        0.5,
+        3,
+        True,
+    )
+    assert (config.number("none", 7), config.flag("missing", True), config.get("none")) == (7, True, None)
+    assert config.require("size", 3, 4) == 3
+    with pytest.raises(ModelFolderError, match=r"config\.json: rate must be a whole number, not 0\.5"):
+        config.number("rate")
+    with pytest.raises(ModelFolderError, match="missing must be a whole number, not None"):
+        config.number("missing")
+    with pytest.raises(ModelFolderError, match="size must be true or false"):
+        config.flag("size", False)
+    with pytest.raises(ModelFolderError, match="size = 3 is not something Regard has; it has 1 or 2"):
+        config.require("size", 1, 2)
+
+
+def test_every_tensor_is_accounted_for(plain: Path) -> None:
+    tensors = ForeignFolder(plain).tensors()
+    assert tensors.take("a", 2, 3).dtype == np.float32
+    np.testing.assert_array_equal(tensors.take("b"), [1, 2])
+    assert "a" not in tensors
+    assert tensors.take_if_there("a") is None
+    with pytest.raises(ModelFolderError, match=r"does not: c\. Regard would not compute"):
+        tensors.finish()
+    with pytest.raises(ModelFolderError, match=r"c has the shape \(1,\); \(2,\) follows"):
+        tensors.take("c", 2)
+    tensors.leave_out("c*")
+    tensors.finish()
+    with pytest.raises(ModelFolderError, match="have no z"):
+        tensors.take("z")
+
+
+def test_prefixes_can_be_taken_off() -> None:
+    tensors = ForeignTensors({"bert.a": np.zeros(1), "b": np.ones(1)}, Path("x"))
+    tensors.strip("bert.")
+    assert sorted(tensors.names()) == ["a", "b"]
+
+
+def test_several_files(marian_folder: Any, tmp_path: Path) -> None:
+    folder = marian_folder()
+    import_folder(folder, tmp_path / "whole")
+    tensors = load_file(folder / "model.safetensors")
+    names = sorted(tensors)
+    halves = {"one.safetensors": names[:10], "two.safetensors": names[10:]}
+    for file, some in halves.items():
+        save_file({name: tensors[name] for name in some}, folder / file)
+    (folder / "model.safetensors").unlink()
+    index = folder / "model.safetensors.index.json"
+    where = {name: file for file, some in halves.items() for name in some}
+    index.write_text(json.dumps({"weight_map": where}))
+    import_folder(folder, tmp_path / "parts")
+    for name, array in read_weights(tmp_path / "whole").items():
+        np.testing.assert_array_equal(read_weights(tmp_path / "parts")[name], array)
+    index.write_text(json.dumps({"weight_map": {**where, "more": "two.safetensors"}}))
+    with pytest.raises(ModelFolderError, match=r"is incomplete: no file of .* has more"):
+        import_folder(folder, tmp_path / "ours")
+    index.write_text(json.dumps({"weight_map": {"a": "../../one.safetensors"}}))
+    with pytest.raises(ModelFolderError, match="which is not a file of this folder"):
+        import_folder(folder, tmp_path / "ours")
+    index.write_text(json.dumps({"weight_map": where}))
+    (folder / "two.safetensors").unlink()
+    with pytest.raises(ModelFolderError, match=r"names two\.safetensors, which is missing"):
+        import_folder(folder, tmp_path / "ours")
+    index.write_text("{}")
+    with pytest.raises(ModelFolderError, match="has no weight_map"):
+        import_folder(folder, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+
+
+class Dangerous:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (exec, ("raise SystemExit('code of a pickle was run')",))
+
+
+def test_code_in_a_pickle_is_not_run(plain: Path) -> None:
+    (plain / "model.safetensors").unlink()
+    (plain / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Dangerous()}, protocol=2))
+    with pytest.raises(ModelFolderError, match=r"pytorch_model\.bin cannot be read as tensors alone"):
+        ForeignFolder(plain).tensors()
+    torch.save([1, 2], plain / "pytorch_model.bin")
+    with pytest.raises(ModelFolderError, match="is not a list of named tensors"):
+        ForeignFolder(plain).tensors()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.json", None, r"has no config\.json"),
+        ("config.json", b"{", r"config\.json is not JSON"),
+        ("config.json", b"[]", "must hold an object, not a list"),
+        ("config.json", b"{}", "has no model_type"),
+        (
+            "config.json",
+            b'{"model_type": "whisper"}',
+            "the type 'whisper', which Regard does not have; it imports bert",
+        ),
+        ("model.safetensors", None, r"has no weights: neither model\.safetensors nor pytorch_model\.bin"),
+        ("model.safetensors", b"damaged", r"model\.safetensors cannot be read"),
+        ("vocab.json", None, r"has no vocab\.json"),
+        ("vocab.json", b'{"a": 0, "b": 2}', "without a gap"),
+        ("vocab.json", b'{"a": 0, "b": 1}', "has no <pad> and no <unk> and no </s>"),
+        ("source.spm", b"damaged", "not a SentencePiece model"),
+    ],
+)
+def test_damaged_folders(marian_folder: Any, tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    folder = marian_folder()
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(ModelFolderError, match=message):
+        import_folder(folder, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"normalize_before": True}, "normalize_before = True is not something Regard has"),
+        ({"decoder_ffn_dim": 50}, "decoder_ffn_dim = 50"),
+        ({"activation_function": "tanh"}, "activation_function = 'tanh'"),
+        ({"encoder_layers": 1}, r"does not: model\.encoder\.layers\.1\.fc1\.bias, .* and 11 more"),
+        ({"encoder_layers": 3}, r"have no model\.encoder\.layers\.2"),
+        ({"vocab_size": 20}, "vocab_size is 20, but the list of words"),
+        ({"d_model": 16}, r"has the shape \(32, 32\); \(16, 16\) follows from config\.json"),
+    ],
+)
+def test_other_models_are_refused(marian_folder: Any, tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    folder = marian_folder()
+    change(folder / "config.json", **settings)
+    with pytest.raises(ModelFolderError, match=message):
+        import_folder(folder, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+
+
+def test_positions_that_were_learnt_are_refused(marian_folder: Any, tmp_path: Path) -> None:
+    folder = marian_folder()
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.encoder.embed_positions.weight"] = torch.randn(128, 32)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelFolderError, match="is not the table of sinusoids"):
+        import_folder(folder, tmp_path / "ours")
+
+
+def test_other_formats_and_folders_that_are_there(marian_folder: Any, tmp_path: Path) -> None:
+    folder = marian_folder()
+    with pytest.raises(ModelFolderError, match="exists already"):
+        import_folder(folder, tmp_path)
+    with pytest.raises(ModelFolderError, match="there is no folder at"):
+        import_folder(tmp_path / "nowhere", tmp_path / "ours")
+    (folder / "model.safetensors").rename(folder / "tf_model.h5")
+    with pytest.raises(ModelFolderError, match=r"tf_model\.h5 cannot be read, save it by PyTorch first"):
+        import_folder(folder, tmp_path / "ours")
+
+
+def test_what_is_said_of_the_model(marian_folder: Any, tmp_path: Path) -> None:
+    folder = marian_folder()
+    change(folder / "generation_config.json", early_stopping=True, num_beams=6, length_penalty=0.8, max_length=100)
+    said: list[str] = []
+    described = import_folder(folder, tmp_path / "ours", said.append).description
+    assert (described.src_lang, described.tgt_lang) == ("en", "ne")
+    decode = described.decode
+    assert (decode.beam, decode.beam_rule, decode.length_penalty) == (6, "huggingface", 0.8)
+    assert (decode.max_length_ratio, decode.max_length_extra) == (0.0, 99)
+    assert said == ["early_stopping = True is not kept: the search goes on until nothing better is in sight"]
+    card = (tmp_path / "ours" / CARD).read_text("utf-8")
+    assert "# opus" in card
+    assert "en → ne" in card

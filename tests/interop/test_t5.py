@@ -1,0 +1,99 @@
+"""T5 and mT5 models of the real `transformers`, imported: the same logits, and the same greedy texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import MT5ForConditionalGeneration, T5ForConditionalGeneration
+
+from regard.errors import ModelFolderError
+from regard.interop.huggingface.imports import import_folder
+from regard.one_way import OneWay
+from regard.text.listed_vocabulary import listed_order, read_list
+from regard.text.tokenizer import BOS, EOS, PAD
+
+
+def bring_in(folder: Path) -> OneWay:
+    import_folder(folder, folder.parent / "ours")
+    return OneWay(folder.parent / "ours")
+
+
+def order_of(translator: OneWay) -> torch.Tensor:
+    """For each of our ids, theirs."""
+    return torch.tensor(listed_order(read_list((translator.folder / "vocab.json").read_bytes())))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (T5ForConditionalGeneration, {}),
+        (T5ForConditionalGeneration, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+        (T5ForConditionalGeneration, {"feed_forward_proj": "gated-silu", "vocab_size": 70}),
+        (MT5ForConditionalGeneration, {"feed_forward_proj": "gated-gelu"}),
+    ],
+)
+def test_the_logits_are_the_same(t5_folder: Any, kind: Any, settings: dict[str, Any]) -> None:
+    folder = t5_folder(kind=kind, **settings)
+    theirs = kind.from_pretrained(folder).eval()
+    ours = bring_in(folder)
+    order = order_of(ours)
+    torch.manual_seed(3)
+    src_BM = torch.randint(4, len(order), (3, 31))  # farther apart than the last bucket
+    for row, length in enumerate((30, 12, 0)):
+        src_BM[row, length], src_BM[row, length + 1 :] = EOS, PAD
+    tgt_BL = torch.randint(4, len(order), (3, 20))
+    tgt_BL[:, 0] = BOS
+    with torch.inference_mode():
+        wanted_BLV = theirs(
+            order[src_BM], attention_mask=(src_BM != PAD).long(), decoder_input_ids=order[tgt_BL]
+        ).logits[:, :, order]
+        logits_BLV = ours.model(src_BM, tgt_BL)
+    real = torch.arange(len(order)) != BOS
+    torch.testing.assert_close(logits_BLV[:, :, real], wanted_BLV[:, :, real], atol=2e-5, rtol=1e-5)
+    assert (logits_BLV[:, :, BOS] < -1e8).all()
+
+
+def test_greedy_texts_are_the_same(t5_folder: Any, foreign: Any) -> None:
+    folder = t5_folder(num_decoder_layers=2)
+    theirs = T5ForConditionalGeneration.from_pretrained(folder).eval()
+    ours = bring_in(folder)
+    order = order_of(ours).tolist()
+    texts = foreign.sentences(8, seed=4)
+    sources = [[order[i] for i in ids] + [1] for ids in ours.tokenizer.encode_src(texts)]
+    longest = max(map(len, sources))
+    padded = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in sources])
+    rows = theirs.generate(padded, attention_mask=(padded != 0).long(), max_length=20, bad_words_ids=[[0], [2]])
+    wanted = [[i for i in row[1:] if i not in (0, 1)] for row in rows.tolist()]
+    found = ours.translate(texts, beam=1, beam_rule="paper", max_length_extra=19)
+    ids = {piece: number for number, piece in enumerate(ours.tokenizer.tgt.pieces(range(len(order))))}
+    assert [[order[ids[piece]] for piece in one.alternatives[0].tokens] for one in found] == wanted
+    assert len({one.text for one in found}) > 1
+
+
+def test_sentinels_are_pieces_wherever_they_stand(t5_folder: Any) -> None:
+    ours = bring_in(t5_folder())
+    [ids] = ours.tokenizer.encode_src(["the red <extra_id_0> house <extra_id_4>"])
+    pieces = ours.tokenizer.src.pieces(ids)
+    assert [piece for piece in pieces if "extra" in piece] == ["<extra_id_0>", "<extra_id_4>"]
+    assert ours.tokenizer.src.kind_of(ids[pieces.index("<extra_id_0>")]) == "control"
+    assert ours.tokenizer.decode_tgt(ours.tokenizer.encode_tgt(["the old house"])[0]) == "the old house"
+
+
+def test_what_is_missing_is_named(t5_folder: Any, tmp_path: Path) -> None:
+    folder = t5_folder()
+    (folder / "spiece.model").unlink()
+    with pytest.raises(ModelFolderError, match=r"has no spiece\.model"):
+        import_folder(folder, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+
+
+def test_prefixes_of_the_settings_are_tasks(t5_folder: Any) -> None:
+    folder = t5_folder()
+    content = json.loads((folder / "config.json").read_text())
+    content["task_specific_params"] = {"one": {"prefix": "near: "}, "two": {"prefix": "under: "}, "three": {}}
+    (folder / "config.json").write_text(json.dumps(content))
+    assert bring_in(folder).tasks == ("near: ", "under: ")

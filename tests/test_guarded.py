@@ -1,0 +1,164 @@
+"""What is done about a bad answer, step by step; the answers come from a phrase book, so that they can be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from regard.config import DecodeConfig, build
+from regard.guarded import Guarded
+from regard.text.sentences import split_long
+from regard.translation import Alternative
+
+Say = Callable[[str, DecodeConfig], Sequence[str]]
+
+
+class Phrasebook:
+    """A translator that gives the answers of a function, best first, and remembers what it was asked."""
+
+    def __init__(self, say: Say, src_lang: str = "zh", tgt_lang: str = "en", longest: int = 1000) -> None:
+        self.say, self.longest = say, longest
+        self.src_lang, self.tgt_lang = src_lang, tgt_lang
+        self.asked: list[tuple[str, int]] = []  # the text, and how many answers were wanted
+
+    def how(self, options: dict[str, Any]) -> DecodeConfig:
+        return build(DecodeConfig, options, "decode")
+
+    def parts(self, text: str) -> list[str]:
+        return split_long(text, lambda part: len(part) <= self.longest)
+
+    def prefixes(self, prefix: str, parts: list[list[str]]) -> list[list[int]] | None:
+        return [[7] for group in parts for _ in group] if prefix else None
+
+    def search(
+        self,
+        parts: Sequence[str],
+        how: DecodeConfig,
+        n_best: int = 1,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        done: Callable[[Sequence[int]], None] = lambda indices: None,
+    ) -> list[list[Alternative]]:
+        self.asked += [(part, n_best) for part in parts]
+        done(range(len(parts)))
+        return [
+            [Alternative(text, -float(at), -1.0, ("x",), (-1.0, 0.0), ((part, text),)) for at, text in enumerate(texts)]
+            for part in parts
+            for texts in [list(self.say(part, how))[:n_best]]
+        ]
+
+
+def answer(say: Say, text: str, src_lang: str = "zh", tgt_lang: str = "en", **options: Any) -> str:
+    return Guarded(Phrasebook(say, src_lang, tgt_lang)).translate([text], **options)[0].text
+
+
+def test_a_good_answer_is_given_at_once() -> None:
+    book = Phrasebook(lambda text, how: ["I love you."])
+    [found] = Guarded(book).translate(["我爱你。"])
+    assert (found.text, found.note, found.src_lang, found.tgt_lang) == ("I love you.", "", "zh", "en")
+    assert found.alternatives[0].parts == (("我爱你。", "I love you."),)
+    assert book.asked == [("我爱你。", 1)]
+
+
+@pytest.mark.parametrize("bad", ["", "我爱你。", "love love love love", '""""""', "爱 love"])
+def test_the_next_alternative_is_taken(bad: str) -> None:
+    assert answer(lambda text, how: [bad, bad, "I love you."], "我爱你。") == "I love you."
+
+
+def test_a_search_without_repetitions_comes_next() -> None:
+    def say(text: str, how: DecodeConfig) -> list[str]:
+        return ["I love you."] if how.no_repeat_ngram else ["love " * 9] * 4
+
+    assert answer(say, "我爱你。") == "I love you."
+
+
+def test_a_light_fault_is_better_than_none_at_all() -> None:
+    assert answer(lambda text, how: ["Tom is here.", "library"], "图书馆") == "library"
+    assert answer(lambda text, how: ["Tom is here.", "Tom and Mary."], "图书馆") in ("Tom is here.", "Tom and Mary.")
+
+
+def test_addresses_and_code_are_put_back() -> None:
+    def say(text: str, how: DecodeConfig) -> list[str]:
+        assert "http" not in text
+        return [{"请访问波士顿。": "Please visit Boston.", "用波士顿发到澳大利亚": "Send Boston to Australia"}[text]]
+
+    assert answer(say, "请访问https://x.org/a?b=1。") == "Please visit https://x.org/a?b=1."
+    assert answer(say, "用`rm -rf`发到me@x.org") == "Send `rm -rf` to me@x.org"
+
+
+def test_what_is_lost_is_cut_around() -> None:
+    def say(text: str, how: DecodeConfig) -> list[str]:
+        return ["Please look at it." if "波士顿" in text else {"请访问": "Please visit.", "，谢谢。": "thanks."}[text]]
+
+    assert answer(say, "请访问https://x.org，谢谢。") == "Please visit https://x.org thanks."
+
+
+def test_numbers_and_names_are_kept() -> None:
+    assert answer(lambda text, how: ["I have 36 cats."], "我有37只猫。") == "I have 37 cats."
+    assert answer(lambda text, how: ["I like python."], "我喜欢Python。") == "I like Python."
+
+    def forgetful(text: str, how: DecodeConfig) -> list[str]:
+        return ["I like Boston." if text == "我喜欢波士顿。" else "I like it."]
+
+    assert answer(forgetful, "我喜欢Python。") == "I like Python."
+
+
+def test_symbols_never_reach_the_model() -> None:
+    assert answer(lambda text, how: [{"我爱你": "I love you", "你呢": "and you"}[text]], "我爱你❤️ 你呢😀") == (
+        "I love you❤️ and you😀"
+    )
+
+
+@pytest.mark.parametrize("text", ["123", "😀", "https://x.org", "!!!", "12:30 😀"])
+def test_what_is_the_same_everywhere_is_given_back(text: str) -> None:
+    book = Phrasebook(lambda text, how: ["wrong"])
+    [found] = Guarded(book).translate([text])
+    assert (found.text, found.tgt_lang, book.asked) == (text, "", [])
+
+
+@pytest.mark.parametrize(
+    ("say", "text"),
+    [
+        (lambda text, how: [], "我爱你，你爱我吗？"),
+        (lambda text, how: [""] * 9, "我爱你，你爱我吗？"),
+        (lambda text, how: [text] * 9, "我爱你，你爱我吗？"),
+    ],
+    ids=["no answer", "nothing", "copies"],
+)
+def test_where_the_model_has_nothing_the_text_stays_and_that_is_said(say: Say, text: str) -> None:
+    [found] = Guarded(Phrasebook(say)).translate([text])
+    assert found.text == "我爱你，你爱我吗？"
+    assert "the model has nothing for '我爱你，'" in found.note
+
+
+@pytest.mark.parametrize("loop", ["love " * 50, "a b " * 30, "no, " * 40, "!" * 200])
+def test_a_model_that_only_loops(loop: str) -> None:
+    text = answer(lambda text, how: [loop.strip()] * 9, "我爱你，你爱我吗？")
+    assert 0 < len(text) < 20
+
+
+def test_alternatives_without_fault_are_given_as_many_as_asked() -> None:
+    book = Phrasebook(lambda text, how: ["one way", "", "another way", "a third way", "我爱你"])
+    [found] = Guarded(book).translate(["我爱你"], n_best=3, beam=5)
+    assert [one.text for one in found.alternatives] == ["one way", "another way"]
+
+
+def test_a_forced_beginning_is_not_given_up() -> None:
+    book = Phrasebook(lambda text, how: ["x x x x x x x x"])
+    [found] = Guarded(book).translate(["我爱你"], prefix="x")
+    assert found.text == "x x x x x x x x"
+
+
+def test_long_texts_are_asked_in_parts_and_joined() -> None:
+    book = Phrasebook(lambda text, how: [f"Part {text[0]}."], longest=6)
+    heard: list[int] = []
+    found = Guarded(book).translate(["1说好。2说好。3说好。", "", "😀"], done=heard.append)
+    assert [one.text for one in found] == ["Part 1. Part 2. Part 3.", "", "😀"]
+    assert sum(heard) == 3
+
+
+def test_the_text_is_read_as_the_model_needs_it_but_what_is_kept_is_not() -> None:
+    book = Phrasebook(lambda text, how: ["Read Boston."])
+    [found] = Guarded(book, lambda text: text.replace("讀", "读")).translate(["讀`讀`。"])
+    assert (found.text, book.asked) == ("Read `讀`.", [("读波士顿。", 1)])

@@ -1,0 +1,64 @@
+"""A vocabulary of characters keeps a text as it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.errors import ConfigError
+from regard.text.characters import Characters
+from regard.text.lexicon import SentencePieces, read_lexicon
+from regard.text.vocabulary import BOS, EOS, PAD, UNK
+from regard.text.vocabulary_training import train_vocabulary
+
+POEM = "床前明月光，\n疑是地上霜。\n"
+
+
+@settings(deadline=None)
+@given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda t: "[MASK]" not in t))
+def test_what_was_met_comes_back(text: str) -> None:
+    lexicon = Characters.of([text])
+    [ids] = lexicon.encode([text])
+    assert len(ids) == len(text)
+    assert lexicon.decode(ids) == text
+    again = read_lexicon(lexicon.files(), False)
+    assert again.encode([text]) == [ids]
+    assert again.size == lexicon.size
+
+
+def test_the_ids() -> None:
+    lexicon = Characters.of(["ba\n"])
+    assert lexicon.encode(["ab\nc[MASK]a"]) == [[6, 7, 5, UNK, 4, 6]]
+    assert lexicon.pieces([PAD, BOS, 6, EOS, 4]) == ["<pad>", "<s>", "a", "</s>", "[MASK]"]
+    assert lexicon.decode([BOS, 6, UNK, 4, EOS]) == "a\ufffd"
+    assert lexicon.prompt("a") == [BOS, 6]
+    assert set(lexicon.never) == {PAD, UNK, BOS, 4}
+
+
+def test_the_oftenest_only() -> None:
+    assert Characters.of([POEM, "床明月"], most=4).characters == "\n床明月"
+    assert Characters.of(["aAbB\ud800"], lowercase=True).characters == "ab"
+    assert Characters.of(["ab"], lowercase=True).encode(["A[MASK]B"]) == [[5, 4, 6]]
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(ConfigError, match="no text"):
+        Characters.of(["", ""])
+    with pytest.raises(ConfigError, match="every character once"):
+        read_lexicon({"characters.txt": b"aba"}, False)
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_lexicon({"characters.txt": b"\xff"}, False)
+
+
+def test_sentencepiece_may_have_a_mask() -> None:
+    vocabulary = train_vocabulary(["今天天气很好", "the cat sat", "Two dogs run"] * 5, "bpe", 320, symbols=["[MASK]"])
+    lexicon = SentencePieces(vocabulary, lowercase=True)
+    assert lexicon.mask is not None
+    [ids] = lexicon.encode(["今天天气很[MASK]"])
+    assert ids.count(lexicon.mask) == 1
+    assert lexicon.decode(ids) == "今天天气很"
+    assert lexicon.encode(["The[MASK]"]) == lexicon.encode(["the[MASK]"])
+    assert b"".join(map(lexicon.spell, lexicon.encode(["the cat 犬"])[0])).decode() == " the cat 犬"
+    assert read_lexicon(lexicon.files(), True).encode(["A [MASK] b"]) == lexicon.encode(["a [MASK] b"])
+    assert train_vocabulary(["the cat sat"] * 5, "bpe", 290).mask is None

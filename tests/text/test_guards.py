@@ -1,0 +1,126 @@
+"""What is wrong with a translation, and what can be mended in it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.text import guards
+
+WORDS = st.lists(st.sampled_from(["a", "b", "cat", "我", "爱", "。", ",", '"', "“", "”", "3", "!", "…"]), max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("source", "translation"),
+    [
+        ("我爱你。", "I love you."),
+        ("I love you.", "我爱你。"),
+        ("我有3个苹果", "I have three apples."),
+        ("10万人", "100,000 people"),
+        ("5 million people", "五百万人"),
+        ("2024年5月3日", "May 3, 2024"),
+        ("Meet me at 3:30.", "三点半见。"),
+        ("Call 0912345678 now", "马上打0912345678"),
+        ("我喜欢Python。", "I like Python."),
+        ("I use Python and Linux.", "我用Python和Linux。"),
+        ("“好”怎么写？", 'How do you write "好"?'),
+        ("哈哈哈哈", "Ha ha ha ha!"),
+        ("不，不，不！", "No, no, no!"),
+        ("他去了。他来了。他走了。", "He went. He came. He left."),
+        ("等等……", "Wait..."),
+        ("Wednesday", "星期三"),
+        ("一石二鸟", "kill two birds with one stone"),
+        ("汤姆爱玛丽。", "Tom loves Mary."),
+    ],
+)
+def test_good_translations_have_no_fault(source: str, translation: str) -> None:
+    assert guards.faults(source, translation, chinese=guards._ANY_HAN.search(source) is not None) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "fault"),
+    [
+        ("我爱你", "", "empty"),
+        ("我爱你", " \u3000", "empty"),
+        ("谢谢", "thank you thank you thank you", "loop"),
+        ("I see.", "我我我我", "loop"),
+        ("好", "!" * 40, "loop"),
+        ("他很忙", "he is a man, and he is a man, but he is a man", "loop"),
+        ("我爱你。", "我爱你。", "copy"),
+        ("I love you.", "I love you.", "copy"),
+        ("hello", "hello", "copy"),
+        ("我们去图书馆吧", "Let's go 图书馆 吧", "copy"),
+        ("我有37个苹果", "I have some apples.", "lost"),
+        ("我喜欢Python", "I like it.", "lost"),
+        ("Call 0912345678", "打912345678", "lost"),
+        ("图书馆", "Tom went to the library.", "invented"),
+        ("hello", "汤姆说你好。", "invented"),
+        ("图书馆", "He went to the library.", "sentence"),
+        ("好", "It is good and then it goes on and on for ever", "babble"),
+    ],
+)
+def test_faults(source: str, translation: str, fault: guards.Fault) -> None:
+    assert fault in guards.faults(source, translation, chinese=guards._ANY_HAN.search(source) is not None)
+
+
+@given(WORDS, WORDS)
+def test_a_loop_that_was_cut_is_none(source: list[str], translation: list[str]) -> None:
+    given, written = " ".join(source), " ".join(translation)
+    cut = guards.cut_loops(given, written)
+    assert not guards.is_loop(given, cut)
+    assert len(cut) <= len(written)
+    assert bool(cut) == bool(written)
+    if not guards.is_loop(given, written):
+        assert cut == written
+
+
+@given(WORDS, st.integers(1, 6), st.integers(3, 30))
+def test_any_loop_is_seen(words: list[str], period: int, times: int) -> None:
+    phrase = [f"w{number}" for number in range(period)]
+    written = " ".join([*words, *phrase * times])
+    assert guards.is_loop("我 爱", written)
+    assert guards.cut_loops("我 爱", written).count("w0") <= 2
+
+
+@given(WORDS, WORDS)
+def test_quotation_marks(source: list[str], translation: list[str]) -> None:
+    given, written = "".join(source), "".join(translation)
+    mended = guards.mend_quotes(given, written)
+    assert len(guards._unpaired(mended)) <= len(guards._unpaired(given))
+    assert guards.mend_quotes(given, mended) == mended
+    assert mended.replace('"', "").replace("“", "").replace("”", "").split() == (
+        written.replace('"', "").replace("“", "").replace("”", "").split()
+    )
+
+
+def test_an_explosion_of_quotation_marks() -> None:
+    assert guards.mend_quotes("他说好。", 'He said """""""""""" good.') == "He said good."
+    assert guards.mend_quotes("他说：“好。”", 'He said, "Good."') == 'He said, "Good."'
+    assert guards.mend_quotes("他说好。", 'He said, "Good.') == "He said, Good."
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong", "right"),
+    [
+        ("我有37个苹果", "I have 36 apples.", "I have 37 apples."),
+        ("我有3只猫和2只狗。", "I have five cats and 20 dogs.", "I have 3 cats and 2 dogs."),
+        ("There are 45 people.", "有四十个人。", "有45个人。"),
+        ("我有3只猫", "I have three cats.", "I have three cats."),
+        ("我有37个苹果", "I have apples.", "I have apples."),
+    ],
+)
+def test_numbers_are_put_right(source: str, wrong: str, right: str) -> None:
+    assert guards.mend_numbers(source, wrong, chinese=not source.isascii()) == right
+
+
+def test_names_have_their_case() -> None:
+    assert guards.mend_names("我用iPhone和NASA", "I use iphone and Nasa.") == "I use iPhone and NASA."
+    assert guards.mend_names("我用Go", "Let's go to Gotham") == "Let's Go to Gotham"
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.booleans())
+def test_any_pair_can_be_judged_and_mended(source: str, translation: str, chinese: bool) -> None:
+    guards.faults(source, translation, chinese)
+    guards.mend_names(source, guards.mend_quotes(source, guards.mend_numbers(source, translation, chinese)))
+    assert not guards.is_loop(source, guards.cut_loops(source, translation))

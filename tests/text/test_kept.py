@@ -1,0 +1,77 @@
+"""What is kept exactly, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.text.kept import find_kept, fixed, is_all_kept, loose, without
+from regard.text.normalise import normalise
+
+
+def kept(text: str, chinese: bool = True) -> list[tuple[str, str]]:
+    return [(span.of(text), span.kind) for span in find_kept(text, chinese)]
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("请访问https://example.com/a?b=c。谢谢", [("https://example.com/a?b=c", "url")]),
+        ("看www.example.com/x, example.org.", [("www.example.com/x", "url"), ("example.org", "url")]),
+        ("邮箱是foo.bar+x@mail.example.cn，", [("foo.bar+x@mail.example.cn", "email")]),
+        ("用`pip install x`安装", [("`pip install x`", "code")]),
+        ("调用open()和snake_case", [("open()", "code"), ("snake_case", "code")]),
+        ("打开readme.txt", [("readme.txt", "url")]),
+        ("版本3.11.2，2024-01-05", [("3.11.2", "code"), ("2024-01-05", "code")]),
+        ("<b>好</b> {name}", [("<b>", "code"), ("</b>", "code"), ("{name}", "code")]),
+        ("@tom 看 #tag", [("@tom", "code"), ("#tag", "code")]),
+        ("看--help和/usr/bin/env", [("--help", "code"), ("/usr/bin/env", "code")]),
+        ("我爱你❤️👨‍👩‍👧", [("❤️👨‍👩‍👧", "symbol")]),
+        ("有3个、1,000元，3.5%", [("3", "number"), ("1,000", "number"), ("3.5", "number")]),
+        ("我用C++和New York的AT&T", [("C++", "name"), ("New", "name"), ("York", "name"), ("AT&T", "name")]),
+        ("卡拉OK，T恤", []),
+        ("他来了。她走了", []),
+    ],
+)
+def test_in_chinese(text: str, spans: list[tuple[str, str]]) -> None:
+    assert kept(normalise(text)) == spans
+
+
+def test_in_english_words_are_words() -> None:
+    assert kept("Tom came.He has 3 cats, e.g. two in the U.S.", chinese=False) == [("3", "number")]
+    assert kept("I'd like a T-shirt; either/or", chinese=False) == []
+
+
+def test_fixed_and_loose_are_all() -> None:
+    spans = find_kept("3个 https://x.org Python 😀", chinese=True)
+    assert sorted(fixed(spans) + loose(spans), key=lambda span: span.start) == spans
+    assert [span.kind for span in loose(spans)] == ["number", "name"]
+
+
+@pytest.mark.parametrize("text", ["123", "😀", "https://x.org/a", "!!!", "…", "100%", "$5 😀 foo@x.org", "12:30", ""])
+def test_nothing_to_translate(text: str) -> None:
+    assert is_all_kept(text)
+
+
+@pytest.mark.parametrize("text", ["a", "我", "C++", "123 个", "see https://x.org"])
+def test_something_to_translate(text: str) -> None:
+    assert not is_all_kept(text)
+
+
+@given(st.text(max_size=80), st.booleans())
+def test_spans_are_in_order_and_apart(text: str, chinese: bool) -> None:
+    text = normalise(text)
+    at = 0
+    for span in find_kept(text, chinese):
+        assert at <= span.start < span.stop <= len(text)
+        at = span.stop
+    assert len(without(text, [])) == len(text)
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "1", "`", "/a", "a.", "a_", "<a", "1-", "a@", "a.b@", "_", "www.", "1,", "--a", "😀"]
+)
+def test_no_text_takes_long(unit: str) -> None:
+    """Quadratic time over so much would not end."""
+    find_kept(unit * 100_000, chinese=True)

@@ -1,0 +1,74 @@
+"""Which language a text is in: by its script, and no further."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.text.language import Guess, guess_language, has_han, same_language
+
+HAN = st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FA5), min_size=1, max_size=20)
+LATIN = st.lists(st.sampled_from(["the", "cat", "Straße", "don't", "é"]), min_size=1, max_size=20).map(" ".join)
+SIGNS = st.text(st.sampled_from("0123456789 .,!?。，！？“”😀€\u200b\x07\n"), max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "script"),
+    [
+        ("我爱你。", "zh", "Han"),
+        ("我愛你", "zh", "Han"),
+        ("我爱Python", "zh", "Han"),
+        ("iPhone 15 Pro Max 多少钱", "zh", "Han"),
+        ("How do you say 你好 in English?", "en", "Latin"),
+        ("I love you.", "en", "Latin"),
+        ("看https://example.com/a/very/long/address", "zh", "Han"),
+        ("ｆｕｌｌ ｗｉｄｔｈ", "en", "Latin"),
+        ("こんにちは", "ja", "kana"),
+        ("東京へ行きます", "ja", "kana"),
+        ("ｶﾀｶﾅ", "ja", "kana"),
+        ("优之の良品店", "zh", "Han"),
+        ("안녕하세요 여러분", "ko", "hangul"),
+        ("Привет, мир", "", "Cyrillic"),
+        ("مرحبا", "", "Arabic"),
+        ("123 😀 !", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_scripts(text: str, language: str, script: str) -> None:
+    assert guess_language(text) == Guess(language, script)
+
+
+@given(HAN, SIGNS)
+def test_han_is_chinese_whatever_stands_around_it(han: str, signs: str) -> None:
+    assert guess_language(signs + han + signs).language == "zh"
+    assert has_han(han)
+
+
+@given(LATIN, SIGNS)
+def test_latin_passes_for_english(latin: str, signs: str) -> None:
+    assert guess_language(signs + " " + latin + " " + signs).language == "en"
+    assert not has_han(latin + signs)
+
+
+@given(SIGNS)
+def test_signs_have_no_language(signs: str) -> None:
+    assert guess_language(signs) == Guess()
+
+
+@given(HAN, LATIN)
+def test_the_larger_part_decides(han: str, latin: str) -> None:
+    assert guess_language(f"{latin} {han}").language == ("zh" if len(han) >= len(latin.split()) else "en")
+
+
+@given(st.text())
+def test_any_text_has_one_answer(text: str) -> None:
+    guess = guess_language(text)
+    assert guess == guess_language(text)
+    assert guess.script or not guess.language
+
+
+def test_tags() -> None:
+    assert same_language("zh", "zh-Hans")
+    assert same_language("ZH_tw", "zh")
+    assert not same_language("zh", "en")
