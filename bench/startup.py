@@ -2,7 +2,8 @@
 
     python bench/startup.py
 
-Each is a new process; importing PyTorch alone is the measure. The model is a toy, so that loading it costs little.
+Each is a new process; importing PyTorch alone is the measure. The model is a toy, so that loading it costs little;
+where there is one that came with the package, it is asked too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 from interleaved import seconds_in_turn
 from report import Comparison, Report, options
 from work import TOY_VOCABULARY, config_of, make_tokenizer, write_random_model
+
+from regard.shelf import BUNDLED, model_folders
 
 REGARD = ("-m", "regard.cli.main")
 
@@ -36,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             "regard translate --help": python(*REGARD, "translate", "--help"),
             "regard translate TEXT": python(*REGARD, "translate", "two dogs", "--model", str(model)),
         }
+        if model_folders(BUNDLED):
+            works["regard translate 我爱你"] = python(*REGARD, "translate", "我爱你")
         figures = seconds_in_turn(works, args.repeats)
     report.add(Comparison("start", "seconds", figures, "import torch", less_is_better=True))
     report.write(args.json)

@@ -93,12 +93,12 @@ __all__ = [
     "with_vocabulary",
 ]
 
-TokenizerKind = Literal["bpe", "unigram"]
+TokenizerKind = Literal["bpe", "unigram", "characters"]  # characters: for models of one text
 Precision = Literal["auto", "float32", "bfloat16"]
 SearchPrecision = Literal["auto", "float32", "bfloat16", "int8"]
 OptimizerKind = Literal["adam", "adamw"]
 ScheduleKind = Literal["inverse_sqrt", "cosine", "constant"]
-Metric = Literal["loss", "bleu", "chrf"]
+Metric = Literal["loss", "bleu", "chrf", "accuracy"]
 SearchMethod = Literal["beam", "sample"]
 BeamRule = Literal["paper", "huggingface"]
 ToyTask = Literal["", "copy", "reverse"]
@@ -106,13 +106,23 @@ ToyTask = Literal["", "copy", "reverse"]
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """One parallel corpus: two aligned files, one TSV or JSONL file, or a toy task made on the spot."""
+    """One corpus: two aligned files, one TSV or JSONL file, running text, images, or a toy task made on the spot.
+
+    A model that translates learns from pairs; one that classifies, from pairs of a text and its label.
+    """
 
     src: str = ""  # one sentence a line, plain, .gz or .zst
     tgt: str = ""
     file: str = ""  # .tsv (source TAB target) or .jsonl (an object a line), plain, .gz or .zst
     src_field: str = "src"  # the JSONL keys
     tgt_field: str = "tgt"
+    text: str = ""  # for a model of one text: a text a line, plain, .gz or .zst
+    whole: bool = False  # of `text`: all of the file is one text, line breaks and all
+    column: int = setting(0, low=0)  # of `text`: which column of its TAB-separated lines, from 1; 0: the whole line
+    start: float = setting(0.0, low=0.0, high=1.0)  # of `text` and `file`: the part of it from here …
+    stop: float = setting(1.0, low=0.0, high=1.0)  # … to here
+    images: str = ""  # for a model of images: an IDX file, plain or .gz, with `labels`; or a folder for each class
+    labels: str = ""
     toy: ToyTask = ""
     size: int = setting(10_000, low=1)  # pairs of a toy corpus
     seed: int = 1  # of a toy corpus
@@ -152,6 +162,9 @@ class DataConfig:
     valid: tuple[CorpusConfig, ...] = ()
     test: tuple[CorpusConfig, ...] = ()
     lowercase: bool = False
+    label_names: tuple[
+        str, ...
+    ] = ()  # of the classes, in their order; of images in IDX files, where they have no names
     tokenizer: TokenizerConfig = TokenizerConfig()
     filters: FilterConfig = FilterConfig()
 
@@ -159,6 +172,7 @@ class DataConfig:
 @dataclass(frozen=True)
 class TrainConfig:
     seed: int = 1
+    init: str = ""  # a model folder to start from: its tokenizer, and every weight that fits
     max_steps: int = setting(100_000, low=1)
     max_epochs: int = setting(0, low=0)  # 0: no limit but max_steps
     max_minutes: float = setting(0.0, low=0.0)  # 0: no limit
@@ -196,7 +210,7 @@ class TrainConfig:
                 f"train.average = {self.average} but only train.keep = {self.keep} checkpoints are kept: "
                 f"raise train.keep, or lower train.average"
             )
-        if self.metric != "loss" and not self.valid_translate:
+        if self.metric in ("bleu", "chrf") and not self.valid_translate:
             raise ConfigError(
                 f"train.metric = {self.metric!r} needs translations to score: raise train.valid_translate above 0, "
                 f"or set train.metric = 'loss'"

@@ -5,6 +5,7 @@
     tokenizer.model       or source.model and target.model, or what else TOKENIZER_FILES has
     README.md             the model card: data, licence, scores
     probes.safetensors    how attention took shape while it was trained (train/probes.py); may be missing
+    shortlist.safetensors which words a translation may need (decode/shortlist.py); may be missing
     SHA256SUMS            of all of these
 
 A checkpoint is a model folder with a subfolder `training/` beside.
@@ -24,11 +25,12 @@ import numpy as np
 from regard import config as settings
 from regard import weights as weights_file
 from regard.errors import ConfigError, ModelFolderError
+from regard.files import atomic_write
 from regard.weights import StoredAs, write_weights
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, SUMS = "config.json", "weights.safetensors", "README.md", "SHA256SUMS"
-PROBES = "probes.safetensors"
+PROBES, SHORTLIST = "probes.safetensors", "shortlist.safetensors"
 # What a tokenizer may be made of; the first of these that a folder has whole is its own.
 TOKENIZER_FILES: tuple[tuple[str, ...], ...] = (
     ("tokenizer.model",),
@@ -133,6 +135,30 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
         return weights_file.read_weights(folder / WEIGHTS)
     except SafetensorError as error:
         raise ModelFolderError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+
+
+def read_shortlist(folder: Path) -> bytes | None:
+    """The contents of the folder's shortlist; one that its sums do not know is that of somebody who was interrupted."""
+    return (folder / SHORTLIST).read_bytes() if SHORTLIST in listed_sums(folder) else None
+
+
+def write_shortlist(folder: Path, content: bytes) -> None:
+    """Give a model folder a shortlist. Whoever is killed meanwhile, or reads, has a whole model at every moment."""
+    sums = {name: expected for name, expected in listed_sums(folder).items() if name != SHORTLIST}
+    if (folder / SHORTLIST).exists():  # its old sum must not meet the new file
+        write_sums(folder, sums)
+    atomic_write(folder / SHORTLIST, content)
+    write_sums(folder, {**sums, SHORTLIST: digest(folder / SHORTLIST)})
+
+
+def listed_sums(folder: Path) -> dict[str, str]:
+    """The sum of each file, of a folder that has been checked."""
+    lines = (folder / SUMS).read_text("utf-8").splitlines()
+    return {name: expected for expected, name in (line.split("  ", 1) for line in lines if line)}
+
+
+def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
+    atomic_write(folder / SUMS, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode())
 
 
 def check_sums(folder: Path) -> None:

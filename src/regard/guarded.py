@@ -273,6 +273,7 @@ class Guarded(Translates):
                 for one, found in zip(plan, chosen, strict=True)
             ]
             joined = join_alternatives([found for found, some in zip(chosen, solved, strict=True) if some], lang)
-            whole.append(dataclasses.replace(joined, text=weave(stretches, lang)))
+            woven = guards.mend_quotes(text, weave(stretches, lang))  # pairs may have been cut apart
+            whole.append(dataclasses.replace(joined, text=woven))
         notes = [answer.note for answer in asked if answer.note]
         return Translation(text, tuple(whole), self.way.src_lang, lang, "; ".join(notes))

@@ -22,6 +22,7 @@ from regard.decode.engine import build_searcher
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.model import SearchModel
 from regard.decode.search import pad_sources, search
+from regard.decode.shortlist import load_shortlist
 from regard.errors import ConfigError
 from regard.folder import read_description
 from regard.models.load import read_model
@@ -43,8 +44,11 @@ MAX_WHOLE = 2048
 class OneWay(Translates):
     """A trained model, ready to translate."""
 
-    def __init__(self, folder: str | Path, precision: SearchPrecision = "float32") -> None:
-        """`precision` of the search: "float32" is exact; "auto" is the fastest here. Scores and traces are exact."""
+    def __init__(self, folder: str | Path, precision: SearchPrecision = "float32", *, shortlist: bool = False) -> None:
+        """`precision` of the search: "float32" is exact; "auto" is the fastest here. Scores and traces are exact.
+
+        With `shortlist`, a search looks only at words that the folder's shortlist has for its sources.
+        """
         folder = Path(folder)
         description = read_description(folder)
         self.folder = folder
@@ -56,6 +60,7 @@ class OneWay(Translates):
         self.model = load_model(folder, description.model).to(self.device)
         self.tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
         self.precision: SearchPrecision = precision
+        self.shortlist = load_shortlist(folder, self.tokenizer.tgt.size) if shortlist else None
         self.taps = [module for module in self.model.modules() if isinstance(module, Tap)]
         longest = self.model.longest_target
         self.max_whole = MAX_WHOLE if longest is None else longest - 1  # one place is for the end of the sentence
@@ -151,7 +156,7 @@ class OneWay(Translates):
     ) -> list[list[Alternative]]:
         """The best translations of texts that fit the model as they are. `done` hears which are finished."""
         sources = self.encode_src(parts)
-        found = search(self.searcher, sources, how, self.device, n_best, prefixes, done)
+        found = search(self.searcher, sources, how, self.device, n_best, prefixes, done, shortlist=self.shortlist)
         return [[self.alternative(part, one) for one in best] for part, best in zip(parts, found, strict=True)]
 
     def alternative(self, part: str, found: Hypothesis) -> Alternative:
@@ -201,7 +206,8 @@ class OneWay(Translates):
             tgt_ids = self.tokenizer.encode_tgt([translation])[0]
             self.check_lengths([], [tgt_ids])
         elif src_ids:
-            found = search(self.searcher, [src_ids], self.how(options), self.device)[0][0]
+            how = self.how(options)
+            found = search(self.searcher, [src_ids], how, self.device, shortlist=self.shortlist)[0][0]
             tgt_ids = list(found.ids[: self.max_whole])
         else:
             tgt_ids = []

@@ -147,7 +147,9 @@ def anchor_paths(data: DataConfig, folder: Path) -> DataConfig:
         return path if not path or "$" in path or path.startswith("~") else os.path.normpath(folder / path)
 
     def corpus(config: CorpusConfig) -> CorpusConfig:
-        paths: dict[str, Any] = {name: anchor(getattr(config, name)) for name in ("src", "tgt", "file")}
+        paths: dict[str, Any] = {
+            name: anchor(getattr(config, name)) for name in ("src", "tgt", "file", "text", "images", "labels")
+        }
         return dataclasses.replace(config, **paths)
 
     corpora: dict[str, Any] = {split: tuple(map(corpus, getattr(data, split))) for split in ("train", "valid", "test")}

@@ -19,7 +19,7 @@ from regard.config import SearchPrecision
 from regard.errors import ConfigError
 from regard.guarded import Guarded
 from regard.shelf import InstalledModel, find_folder, models_for, nothing_for
-from regard.text.kept import is_all_kept
+from regard.text.kept import change_between, find_kept, fixed, is_all_kept
 from regard.text.language import Guess, base_language, guess_language, same_language
 from regard.text.normalise import normalise
 from regard.text.script import ChineseScript, simplify, traditionalise
@@ -44,16 +44,21 @@ class Translator(Translates):
         to: str | None = None,
         script: ChineseScript | None = None,
         guards: bool | None = None,
+        shortlist: bool = False,
     ) -> None:
         """Without a folder (or the name of an installed model), each text goes to a model that reads its language.
 
         `source` and `to` are languages, "zh" or "en": what texts are in, where that is not to be guessed, and what is
-        wanted. `script` is that of Chinese translations. `guards` look at every answer before it is given; they are
-        on where no folder is named. `precision` of the search: "float32" is exact; "auto" is the fastest here.
+        wanted. `script` is that of Chinese translations: of installed models, simplified. `guards` look at every
+        answer before it is given; they are on where no folder is named. `precision` of the search: "float32" is
+        exact; "auto" is the fastest here.
+        `shortlist`: search only among words that the model's shortlist has for a text (`regard shortlist`), faster and
+        not exact: a translation may then depend on what else is translated with it.
         """
         self.precision: SearchPrecision = precision
+        self.shortlist = shortlist
         self.source, self.to = source, to
-        self.script = script
+        self.script = "simplified" if folder is None and script is None else script
         self.ways: dict[Path, OneWay] = {}
         self.guards = folder is None if guards is None else guards
         self.models: list[InstalledModel] = []
@@ -122,7 +127,8 @@ class Translator(Translates):
                 return model, ""
         if self.to is not None and guess.language and same_language(guess.language, self.to):
             return None, f"left as it is: it is in {self.to} already"
-        return None, f"left as it is: it is written in {guess.script or 'no script'}, which no installed model reads"
+        written = f"{guess.script} ({guess.language})" if guess.language else guess.script or "no script"
+        return None, f"left as it is: it is written in {written}, which no installed model reads"
 
     def guess(self, text: str) -> Guess:
         """The language that was named, or that of the text's script."""
@@ -143,7 +149,7 @@ class Translator(Translates):
         from regard.one_way import OneWay
 
         if folder not in self.ways:
-            self.ways[folder] = OneWay(folder, self.precision)
+            self.ways[folder] = OneWay(folder, self.precision, shortlist=self.shortlist)
         return self.ways[folder]
 
     def guard(self, folder: Path, task: str | None = None) -> OneWay | Guarded:
@@ -161,8 +167,11 @@ class Translator(Translates):
         if self.script is None or base_language(translation.tgt_lang) != "zh":
             return translation
         change = traditionalise if self.script == "traditional" else simplify
-        changed = [dataclasses.replace(one, text=change(one.text)) for one in translation.alternatives]
-        return dataclasses.replace(translation, alternatives=tuple(changed))
+        alternatives = []
+        for one in translation.alternatives:
+            kept = fixed(find_kept(one.text, chinese=True))
+            alternatives.append(dataclasses.replace(one, text=change_between(one.text, kept, change)))
+        return dataclasses.replace(translation, alternatives=tuple(alternatives))
 
     def check_languages(self, way: OneWay) -> None:
         """What was asked for must be the model's."""

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from regard.cli.explore import find_models
+
 READY = re.compile(r"the explorer is ready at (http://127\.0\.0\.1:\d+/)(\S*)")
 
 
@@ -64,6 +66,14 @@ def test_from_start_to_ctrl_c(make_model: Any, tmp_path: Path) -> None:
     assert out == "the explorer has ended\n"
     assert "Traceback" not in err
     assert model.is_dir()
+
+
+def test_installed_models_come_first_and_of_those_the_one_that_reads_the_text(babble: Path, tmp_path: Path) -> None:
+    trained = tmp_path / "run" / "model"
+    trained.mkdir(parents=True)
+    (trained / "SHA256SUMS").touch()
+    for text, first, second in (("我爱你", "zh-en", "en-zh"), ("hello", "en-zh", "zh-en"), (None, "zh-en", "en-zh")):
+        assert find_models(tmp_path, text) == [babble / first, babble / second, trained]
 
 
 @pytest.mark.usefixtures("nothing_installed")

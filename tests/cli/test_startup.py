@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -43,6 +44,21 @@ def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
     assert {"click", "regard"} <= imported
     assert not imported & HEAVY
     assert done.stdout.startswith("Usage: ")
+
+
+def test_translating_imports_nothing_that_it_does_not_need(babble: Path) -> None:
+    """What looks inside, serves, trains or draws is for who does that; OpenCC for who writes traditional characters."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "regard.cli.main", "translate", "我爱你"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"torch", "sentencepiece", "regard.one_way"} <= imported
+    unwanted = {"sacrebleu", "rich", "matplotlib", "starlette", "uvicorn", "opencc", "zstandard"}
+    assert not imported & unwanted
+    assert not {name for name in imported if name.startswith(("regard.inspect.", "regard.serve.", "regard.train."))}
 
 
 def test_the_list_of_commands_is_what_there_is() -> None:

@@ -34,3 +34,10 @@ def test_its_blocks_are_those_of_a_pre_norm_stack(way: OneWay) -> None:
     block = explorer.block(way.trace(TEXT, "stone river"), "decoder", 1, 0)
     assert len(block["stages"]) > 3
     assert block["units"]
+
+
+def test_in_bf16_it_says_about_the_same(way: OneWay) -> None:
+    exact = way.score([TEXT], ["stone river"])[0].log_prob
+    fast = OneWay(way.folder, "bfloat16")
+    assert fast.translate([TEXT], beam=2)[0].alternatives[0].log_prob < 0
+    assert exact == fast.score([TEXT], ["stone river"])[0].log_prob  # scores are exact whatever the search

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 import torch
 from transformers import MT5ForConditionalGeneration, T5ForConditionalGeneration
 
+from regard.data.spans import corrupt_spans, restore_spans
 from regard.errors import ModelFolderError
 from regard.interop.huggingface.imports import import_folder
 from regard.one_way import OneWay
-from regard.text.listed_vocabulary import listed_order, read_list
+from regard.text.listed_vocabulary import ListedVocabulary, listed_order, read_list
 from regard.text.tokenizer import BOS, EOS, PAD
 
 
@@ -66,7 +68,8 @@ def test_greedy_texts_are_the_same(t5_folder: Any, foreign: Any) -> None:
     sources = [[order[i] for i in ids] + [1] for ids in ours.tokenizer.encode_src(texts)]
     longest = max(map(len, sources))
     padded = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in sources])
-    rows = theirs.generate(padded, attention_mask=(padded != 0).long(), max_length=20, bad_words_ids=[[0], [2]])
+    never = [[0], [2]]  # padding, and what is unknown, which Regard writes by another rule only
+    rows = theirs.generate(padded, attention_mask=(padded != 0).long(), max_length=20, bad_words_ids=never)
     wanted = [[i for i in row[1:] if i not in (0, 1)] for row in rows.tolist()]
     found = ours.translate(texts, beam=1, beam_rule="paper", max_length_extra=19)
     ids = {piece: number for number, piece in enumerate(ours.tokenizer.tgt.pieces(range(len(order))))}
@@ -81,6 +84,16 @@ def test_sentinels_are_pieces_wherever_they_stand(t5_folder: Any) -> None:
     assert [piece for piece in pieces if "extra" in piece] == ["<extra_id_0>", "<extra_id_4>"]
     assert ours.tokenizer.src.kind_of(ids[pieces.index("<extra_id_0>")]) == "control"
     assert ours.tokenizer.decode_tgt(ours.tokenizer.encode_tgt(["the old house"])[0]) == "the old house"
+
+
+def test_spans_of_a_text_can_be_taken_out_with_its_sentinels(t5_folder: Any) -> None:
+    vocabulary = bring_in(t5_folder()).tokenizer.src
+    assert isinstance(vocabulary, ListedVocabulary)
+    assert vocabulary.pieces(vocabulary.sentinels) == [f"<extra_id_{i}>" for i in range(5)]
+    [ids] = vocabulary.encode(["the red house sees two old dogs near the river"])
+    corrupted = corrupt_spans(ids, vocabulary.sentinels, random.Random(1), rate=0.4)
+    assert vocabulary.encode([vocabulary.decode(corrupted.source)]) == [corrupted.source]
+    assert restore_spans(corrupted, vocabulary.sentinels) == ids
 
 
 def test_what_is_missing_is_named(t5_folder: Any, tmp_path: Path) -> None:

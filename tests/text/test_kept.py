@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.kept import find_kept, fixed, is_all_kept, loose, without
+from regard.text.kept import change_between, find_kept, fixed, is_all_kept, loose, without
 from regard.text.normalise import normalise
 
 
@@ -31,6 +31,7 @@ def kept(text: str, chinese: bool = True) -> list[tuple[str, str]]:
         ("有3个、1,000元，3.5%", [("3", "number"), ("1,000", "number"), ("3.5", "number")]),
         ("我用C++和New York的AT&T", [("C++", "name"), ("New", "name"), ("York", "name"), ("AT&T", "name")]),
         ("卡拉OK，T恤", []),
+        ("高180cm", [("180", "number")]),
         ("他来了。她走了", []),
     ],
 )
@@ -66,7 +67,12 @@ def test_spans_are_in_order_and_apart(text: str, chinese: bool) -> None:
     for span in find_kept(text, chinese):
         assert at <= span.start < span.stop <= len(text)
         at = span.stop
-    assert len(without(text, [])) == len(text)
+    spans = find_kept(text, chinese)
+    assert change_between(text, spans, lambda part: part) == text
+    changed = change_between(text, spans, lambda part: "")
+    assert changed == "".join(span.of(text) for span in spans)
+    assert without(text, []) == text
+    assert len(without(text, spans)) == len(text) - len(changed) + len(spans)
 
 
 @pytest.mark.parametrize(

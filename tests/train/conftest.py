@@ -17,13 +17,13 @@ import torch
 
 from regard.cli.main import main
 from regard.config import RunConfig
-from regard.data.prepare import prepare
 from regard.files import default_cache
 from regard.recipe import run_from_dict, set_key
-from regard.train.launch import fill_sizes, start
+from regard.train.launch import start
 from regard.train.loop import Trainer
 from regard.train.reports import StepReport, ValidationReport
 from regard.train.run import RunFolder
+from regard.train.tasks import prepare_run
 
 RECIPE = """
 [[data.train]]
@@ -122,8 +122,7 @@ def make_trainer(tmp_path: Path) -> Callable[..., Trainer]:
     def make(*overrides: str) -> Trainer:
         run = build_toy_run(*overrides)
         listener = Heard()
-        prepared = prepare(run.data, default_cache(), listener.message)
-        run = fill_sizes(run, prepared.tokenizer)
+        run, prepared = prepare_run(run, default_cache(), listener.message)
         folder = RunFolder(tmp_path / f"run-{len(list(tmp_path.iterdir()))}")
         folder.create(run)
         return Trainer(run, folder, prepared, listener)

@@ -18,7 +18,7 @@ from regard.inspect.trace import trace_translation
 from regard.one_way import OneWay
 from regard.train import probes
 from regard.train.launch import resume, start
-from regard.train.probes import GROWTH, Moment, Probe, ProbeHistory, Written, encode, look, read_history
+from regard.train.probes import GROWTH, Moment, Probe, ProbeHistory, Written, encode, read_history
 from regard.train.run import RunFolder
 
 SENTENCES = "train.probes=['a b c', 'c b']"
@@ -126,7 +126,7 @@ def test_an_untrained_model_that_never_ends_is_cut(make_trainer: Callable[..., A
     trainer = make_trainer(SENTENCES)
     with torch.no_grad():
         trainer.model.output.weight.zero_()
-    moment = look(trainer.model, trainer.tokenizer, trainer.history, 0)
+    moment = trainer.task.look(trainer.history, 0)
     for probe, written, maps in zip(trainer.history.probes, moment.written, moment.maps, strict=True):
         assert len(written.tgt) <= 1.5 * len(probe.src) + 6
         assert maps["decoder.0.cross.weights"].shape == (2, len(written.tgt), len(probe.src))

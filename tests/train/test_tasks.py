@@ -1,67 +1,254 @@
-"""One model, several tasks: prefixes in the recipe, in the model folder and on the command line."""
+"""What families other than translators learn: running text, hidden words, labels of texts and of images."""
 
 from __future__ import annotations
 
+import gzip
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from regard.errors import ConfigError
-from regard.folder import read_description
+from regard import Reader, Viewer, Writer
+from regard.config import RunConfig
+from regard.data.batches import Place
+from regard.data.examples import Shuffled
+from regard.data.texts import Windows, cut_evenly
+from regard.errors import ConfigError, DataError
 from regard.recipe import run_from_dict
-from regard.train.launch import start
+from regard.text.characters import Characters
+from regard.train.launch import resume, start
+from regard.train.masked_task import NOT_ASKED, Masker
+from regard.train.measure import measure_model
 from regard.train.run import RunFolder
-from regard.translator import Translator
+
+TRAIN: dict[str, Any] = {
+    "max_steps": 12, "batch_tokens": 96, "lr": 1e-2, "warmup_steps": 2, "validate_every": 4, "log_every": 4,
+    "label_smoothing": 0.0, "samples": 1, "keep": 2, "average": 1, "precision": "float32",
+}  # fmt: skip
+SIZES = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1}
+Make = Callable[..., RunConfig]
 
 
-def two_tasks(*prefixes: str) -> Any:
-    corpora = [
-        {"toy": toy, "size": 60, "prefix": prefix} for toy, prefix in zip(("copy", "reverse"), prefixes, strict=True)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Texts, labelled texts and images, small enough for a few steps and learnable."""
+    lines = [f"{'ab' * (1 + i % 4)} and {'cd' * (1 + i % 3)}." for i in range(120)]
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
+    labelled = [
+        (f"good {'very ' * (i % 3)}fine", "yes") if i % 2 else (f"bad {'so ' * (i % 3)}sad", "no") for i in range(60)
     ]
-    return run_from_dict(
-        {
-            "data": {"train": corpora, "valid": corpora, "tokenizer": {"vocab_size": 300}},
-            "model": {"family": "t5", "d_model": 16, "n_heads": 2, "head_size": 8, "d_ff": 16, "n_encoder_layers": 1}
-            | {"n_decoder_layers": 1},
-            "train": {"max_steps": 2, "threads": 1, "precision": "float32", "valid_translate": 2},
-        }
-    )
+    (tmp_path / "labels.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in labelled))
+    random = np.random.default_rng(1)
+    labels = random.integers(0, 2, 64).astype(np.uint8)
+    pixels = random.integers(0, 60, (64, 8, 8)).astype(np.uint8)
+    pixels[labels == 1, :4] += 150  # bright above
+    for name, array in (("images", pixels), ("classes", labels)):
+        head = b"\0\0\x08" + bytes([array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(head + array.tobytes()))
+    return tmp_path
 
 
-def test_tasks_are_told_by_word_or_by_the_text_itself(tmp_path: Path, heard: Any) -> None:
-    outcome = start(two_tasks("say again: ", "turn round: "), RunFolder(tmp_path / "run"), heard)
-    assert outcome.model is not None
-    assert read_description(outcome.model).tasks == ("say again: ", "turn round: ")
-    translator = Translator(outcome.model)
-    texts = ["apple river", "stone"]
-    by_name = [one.alternatives[0].log_prob for one in translator.translate(texts, task="turn round: ")]
-    by_word = [one.alternatives[0].log_prob for one in translator.translate(texts, task="turn")]
-    by_text = [one.alternatives[0].log_prob for one in translator.translate([f"turn round: {text}" for text in texts])]
-    other = [one.alternatives[0].log_prob for one in translator.translate(texts, task="again")]
-    none = [one.alternatives[0].log_prob for one in translator.translate(texts, task="")]
-    assert by_name == by_word == by_text
-    assert by_name != other != none != by_name
-    with pytest.raises(ConfigError, match=r"has several tasks; say which .* 'say again: ', 'turn round: '"):
-        translator("apple")
-    with pytest.raises(ConfigError, match="has no task 'x'; it has 'say again: ', 'turn round: '"):
-        translator.translate(texts, task="x")
-    with pytest.raises(ConfigError, match="has 2 tasks with 'n'; it has 'say again: ', 'turn round: '"):
-        translator.translate(texts, task="n")
+@pytest.fixture
+def make(folder: Path) -> Make:
+    """A tiny run of a kind, with changes to its [train]."""
+    text, labels = str(folder / "text.txt"), str(folder / "labels.tsv")
+    images, classes = str(folder / "images.gz"), str(folder / "classes.gz")
+    characters = {"tokenizer": {"kind": "characters"}, "filters": {"max_tokens": 24}}
+    pieces = {"tokenizer": {"vocab_size": 300}, "filters": {"max_tokens": 24}}
+    moe = {"n_experts": 4, "n_active": 2, "d_ff": 8}
+    kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "gpt": (
+            {
+                "train": [{"text": text, "whole": True, "stop": 0.8}],
+                "valid": [{"text": text, "whole": True, "start": 0.8}],
+                **characters,
+            },
+            {"family": "gpt", "max_positions": 32, **SIZES},
+        ),
+        "deepseek": (
+            {"train": [{"text": text}], "valid": [{"text": text, "start": 0.9}], **characters},
+            {
+                "family": "deepseek", "d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 2, "n_dense_layers": 1,
+                "q_rank": 8, "kv_rank": 8, "head_size": 8, "rotary_size": 4, "value_size": 8, "moe": moe,
+            },
+        ),
+        "bert": (
+            {"train": [{"text": text}], "valid": [{"text": text, "start": 0.5}], **pieces},
+            {"family": "bert", "max_positions": 32, "heads": ["masked", "next"], **SIZES},
+        ),
+        "bert classes": (
+            {"train": [{"file": labels, "stop": 0.8}], "valid": [{"file": labels, "start": 0.8}], **pieces},
+            {"family": "bert", "max_positions": 32, "heads": ["classes"], **SIZES},
+        ),
+        "vit": (
+            {
+                "train": [{"images": images, "labels": classes, "stop": 0.75}],
+                "valid": [{"images": images, "labels": classes, "start": 0.75}],
+                "label_names": ["dark", "bright"],
+            },
+            {"family": "vit", "image_size": 8, "patch_size": 4, **SIZES},
+        ),
+    }  # fmt: skip
+
+    def make_run(kind: str, **train: Any) -> RunConfig:
+        data, model = kinds[kind]
+        return run_from_dict({"data": data, "model": {**model, "dropout": 0.1}, "train": {**TRAIN, **train}})
+
+    return make_run
 
 
-def test_a_single_task_goes_without_saying(tmp_path: Path, heard: Any) -> None:
-    outcome = start(two_tasks("go: ", "go: "), RunFolder(tmp_path / "run"), heard)
-    assert outcome.model is not None
-    translator = Translator(outcome.model)
-    said, unsaid = (translator.translate([text])[0].alternatives[0].log_prob for text in ("go: apple", "apple"))
-    assert said == unsaid
-    assert said != translator.translate(["apple"], task="")[0].alternatives[0].log_prob
+KINDS = ("gpt", "deepseek", "bert", "bert classes", "vit")
 
 
-def test_a_model_without_tasks_knows_none(tmp_path: Path, heard: Any) -> None:
-    outcome = start(two_tasks("", ""), RunFolder(tmp_path / "run"), heard)
-    assert outcome.model is not None
-    assert read_description(outcome.model).tasks == ()
-    with pytest.raises(ConfigError, match="it has no tasks: it does one thing only"):
-        Translator(outcome.model).translate(["apple"], task="copy")
+@pytest.mark.parametrize("kind", KINDS)
+def test_cut_off_and_resumed_it_ends_where_an_unbroken_run_ends(
+    kind: str, make: Make, tmp_path: Path, heard: Any
+) -> None:
+    whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
+    how: dict[str, Any] = {"ema": 0.9, "accumulate": 2}
+    start(make(kind, **how), whole, heard)
+    start(make(kind, **how, max_steps=7), broken, heard)
+    resume(make(kind, **how), broken, heard)
+    for name in ("weights.safetensors", "training/weights.safetensors", "training/optimizer.safetensors"):
+        ends = [(folder.checkpoint(12) / name).read_bytes() for folder in (whole, broken)]
+        assert ends[0] == ends[1], name
+
+
+@pytest.mark.parametrize(("kind", "r_drop"), [*((kind, 0.0) for kind in KINDS), ("gpt", 1.0), ("vit", 1.0)])
+def test_the_loss_falls(kind: str, r_drop: float, make: Make, tmp_path: Path, heard: Any) -> None:
+    start(make(kind, max_steps=60, validate_every=30, r_drop=r_drop), RunFolder(tmp_path / "run"), heard)
+    first, last = heard.validations[0], heard.validations[-1]
+    assert last.nll < first.nll or last.nll < 0.1
+    assert heard.steps[-1].nll < heard.steps[0].nll
+
+
+def test_labels_are_learnt(make: Make, tmp_path: Path, heard: Any) -> None:
+    for kind in ("bert classes", "vit"):
+        run = RunFolder(tmp_path / kind)
+        start(make(kind, max_steps=60, validate_every=30, metric="accuracy"), run, heard)
+        assert heard.validations[-1].accuracy == 1.0
+    report = measure_model(tmp_path / "vit" / "model", make("vit"), "valid", heard.message)
+    assert report.accuracy == 1.0
+    assert Viewer(tmp_path / "vit" / "model").labels == ("dark", "bright")
+    assert [one.label for one in Reader(tmp_path / "bert classes" / "model").classify(["good fine", "bad sad"])] == [
+        "yes",
+        "no",
+    ]
+
+
+def test_experts_are_balanced_and_reported(make: Make, tmp_path: Path, heard: Any) -> None:
+    start(make("deepseek"), RunFolder(tmp_path / "run"), heard)
+    balances = [report.balance for report in heard.steps]
+    assert all(balance is not None and 0 < balance.entropy <= 1 and balance.busiest >= 1 for balance in balances)
+    assert RunFolder(tmp_path / "run").read_metrics()[0]["balance"].keys() == {"entropy", "busiest", "idle"}
+
+
+def test_what_comes_out_can_be_used(make: Make, tmp_path: Path, heard: Any) -> None:
+    start(make("gpt"), RunFolder(tmp_path / "gpt"), heard)
+    assert isinstance(Writer(tmp_path / "gpt" / "model")("ab"), str)
+    start(make("bert"), RunFolder(tmp_path / "bert"), heard)
+    assert len(Reader(tmp_path / "bert" / "model").fill("abab [MASK] cd.").blanks) == 1
+
+
+def test_a_run_may_start_from_another_model(make: Make, tmp_path: Path, heard: Any) -> None:
+    start(make("bert"), RunFolder(tmp_path / "first"), heard)
+    start(make("bert classes", init=str(tmp_path / "first" / "model")), RunFolder(tmp_path / "second"), heard)
+    (said,) = [message for message in heard.messages if "weights are those of" in message]
+    assert not said.startswith("0 of ")
+    first, second = (tmp_path / name / "model" / "tokenizer.model" for name in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_data_of_another_kind_is_refused(make: Make, folder: Path, tmp_path: Path, heard: Any) -> None:
+    run = run_from_dict({"data": {"train": [{"file": str(folder / "labels.tsv")}]}, "model": {"family": "gpt"}})
+    with pytest.raises(ConfigError, match="learns from running text"):
+        start(run, RunFolder(tmp_path / "a"), heard)
+    run = run_from_dict({"data": {"train": [{"text": str(folder / "text.txt")}]}, "model": {"family": "vit"}})
+    with pytest.raises(ConfigError, match="learns from images"):
+        start(run, RunFolder(tmp_path / "b"), heard)
+    gone = {"text": str(folder / "gone.txt"), "about": "a text", "published": "somewhere"}
+    run = run_from_dict({"data": {"train": [gone]}, "model": {"family": "gpt"}})
+    with pytest.raises(DataError, match=r"no file .*gone.txt\n.*a text\n.*somewhere"):
+        start(run, RunFolder(tmp_path / "c"), heard)
+    whole = {"text": str(folder / "text.txt"), "whole": True}
+    run = run_from_dict({"data": {"train": [whole]}, "model": {"family": "gpt"}})
+    with pytest.raises(ConfigError, match="only a vocabulary of characters keeps"):
+        start(run, RunFolder(tmp_path / "d"), heard)
+    run = run_from_dict({"data": {"train": [whole]}, "model": {"family": "bert", "heads": ["tags"]}})
+    with pytest.raises(ConfigError, match="nothing that Regard trains"):
+        start(run, RunFolder(tmp_path / "e"), heard)
+    assert not [path for path in tmp_path.iterdir() if len(path.name) == 1]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 70), min_size=1, max_size=3),
+    length=st.integers(1, 20),
+    rows=st.integers(1, 5),
+    epoch=st.integers(0, 3),
+    skipped=st.integers(0, 6),
+)
+@settings(max_examples=60, deadline=None)
+def test_windows_can_be_taken_up_anywhere(sizes: list[int], length: int, rows: int, epoch: int, skipped: int) -> None:
+    tokens = [np.arange(size, dtype=np.uint16) + 1000 * corpus for corpus, size in enumerate(sizes)]
+    if all(size < length for size in sizes):
+        with pytest.raises(DataError, match="less text than one window"):
+            Windows(tokens, [1.0] * len(sizes), length, rows, 7)
+        return
+    windows = Windows(tokens, [1.0] * len(sizes), length, rows, 7)
+    stream = windows.iterate(Place(epoch))
+    place = Place(epoch)
+    for _ in range(skipped):
+        window_BL, place = next(stream)
+        assert window_BL.shape[1] == length
+        assert (np.diff(window_BL, axis=1) == 1).all()  # each is one stretch of one corpus
+    assert (next(stream)[0] == next(windows.iterate(place))[0]).all()
+
+
+@given(count=st.integers(1, 60), rows=st.integers(1, 7), seed=st.integers(0, 5), sort=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_every_example_once_an_epoch(count: int, rows: int, seed: int, sort: bool) -> None:
+    stream = Shuffled(count, rows, seed, list(range(count)) if sort else None)
+    for epoch in (0, 1):
+        batches = stream.batches(epoch)
+        assert sorted(np.concatenate(batches).tolist()) == list(range(count))
+        second = next(stream.iterate(Place(epoch, 0, len(batches) - 1)))
+        assert second[1] == Place(epoch + 1)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_what_is_hidden(pairs: bool) -> None:
+    lexicon = Characters("".join(chr(97 + i) for i in range(26)))
+    random = np.random.default_rng(3)
+    window_BL = random.integers(5, lexicon.size, (200, 61))
+    masker = Masker(lexicon, pairs, [window_BL.flatten()])
+    batch = masker(window_BL, random)
+    asked = batch.targets != NOT_ASKED
+    assert batch.n_tokens == asked.sum()
+    assert 0.13 < asked.mean() < 0.17
+    hidden = (batch.ids == lexicon.mask)[asked].mean()
+    kept = (batch.ids == batch.targets)[asked].mean()
+    assert 0.77 < hidden < 0.83
+    assert 0.08 < kept < 0.15  # left as they are, and a few replaced by themselves
+    assert not asked[:, 0].any()
+    assert (batch.ids[:, 0] == lexicon.begin).all()
+    assert (batch.ids[:, -1] == lexicon.end).all()
+    if pairs:
+        assert 0.35 < batch.follows.mean() < 0.65
+        assert batch.segments[0].tolist() == [0] * 33 + [1] * 31
+        same = batch.follows == 0
+        whole = np.where(asked, batch.targets, batch.ids)
+        assert (whole[same][:, 33:-1] == window_BL[same][:, 31:]).all()
+    else:
+        assert (np.where(asked, batch.targets, batch.ids)[:, 1:-1] == window_BL).all()
+
+
+def test_validation_windows_are_from_all_over() -> None:
+    cut = cut_evenly(np.arange(100, dtype=np.uint16), 10, 4)
+    assert [int(window[0]) for window in cut] == [0, 30, 60, 90]
+    assert torch.tensor(cut[0]).dtype == torch.int64

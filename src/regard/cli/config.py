@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from regard.config import DataConfig
+    from regard.config import RunConfig
 
 recipe_argument = click.argument("recipe", type=click.Path(path_type=Path))
 set_option = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting first.")
@@ -57,16 +57,28 @@ def check(recipe: Path, overrides: tuple[str, ...], no_data: bool) -> None:
 
     run = load_recipe(recipe, overrides)
     if not no_data:
-        check_data(run.data)
+        check_data(run)
     click.echo(f"{recipe} is good")
 
 
-def check_data(data: DataConfig) -> None:
+def check_data(run: RunConfig) -> None:
     """Raise for what `regard train` would refuse before it starts."""
+    from regard.config import BertConfig, DeepSeekConfig, GptConfig, ViTConfig
     from regard.data import corpus
+    from regard.data.examples import prepare_images
     from regard.data.prepare import ready_tokenizer
+    from regard.data.texts import check_texts
     from regard.errors import ConfigError
 
+    data = run.data
+    match run.model:
+        case GptConfig() | DeepSeekConfig():
+            return check_texts(data)
+        case BertConfig(heads=heads) if "classes" not in heads:
+            return check_texts(data)
+        case ViTConfig():
+            prepare_images(data, run.model)
+            return None
     if not data.train:
         raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
     corpora = [*data.train, *data.valid, *data.test]

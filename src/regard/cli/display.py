@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from regard.train.reports import Sample, StepReport, ValidationReport
+from regard.train.reports import Balance, Sample, StepReport, ValidationReport
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -38,6 +38,12 @@ def sparkline(values: Sequence[float], width: int = 48) -> str:
     return "".join(BARS[round((m - low) / span * (len(BARS) - 1))] if math.isfinite(m) else " " for m in means)
 
 
+def in_words(balance: Balance) -> str:
+    """How evenly the experts of a model share the work."""
+    idle = f", {balance.idle} idle" if balance.idle else ""
+    return f"entropy {balance.entropy:.2f}, busiest {balance.busiest:.1f} of an even share{idle}"
+
+
 class PlainDisplay:
     """A line per report."""
 
@@ -57,16 +63,19 @@ class PlainDisplay:
         self.message(
             f"step {r.step:>7,}  epoch {r.epoch:>3}  loss {r.loss:.3f}  ppl {r.perplexity:.2f}  lr {r.lr:.2e}  "
             f"{r.tokens_per_second:,.0f} tokens/s  {clock(r.seconds)} gone  {clock(r.seconds_left)} left"
+            + ("" if r.balance is None else f"  experts: {in_words(r.balance)}")
         )
 
     def validation(self, r: ValidationReport) -> None:
         scores = "" if r.bleu is None else f"  BLEU {r.bleu:.2f}  chrF {r.chrf:.2f}"
+        scores += "" if r.accuracy is None else f"  accuracy {r.accuracy:.2%}"
         best = "  (best so far)" if r.best else ""
         self.message(
             f"valid, step {r.step:,}  loss {r.nll:.4f}  ppl {r.perplexity:.2f}{scores}  {r.seconds:.1f} s{best}"
         )
         for sample in r.samples:
-            self.message(f"    {sample.source}\n  → {sample.output}\n  = {sample.reference}")
+            rows = (("    ", sample.source), ("  → ", sample.output), ("  = ", sample.reference))
+            self.message("\n".join(mark + text for mark, text in rows if text))
 
 
 class LiveDisplay:
@@ -119,6 +128,7 @@ class LiveDisplay:
             "tokens/s": f"{r.tokens_per_second:,.0f}",
             "time": clock(r.seconds),
             "time left": clock(r.seconds_left),
+            **({} if r.balance is None else {"experts": in_words(r.balance)}),
         }
         numbers = [Text.assemble((f"{name}\n", "dim"), (value, "bold")) for name, value in cells.items()]
         curve = sparkline(self.losses, max(8, min(60, self.console.width - 32)))
@@ -129,7 +139,8 @@ class LiveDisplay:
     def scores(self, r: ValidationReport) -> Text:
         line = Text.assemble(("validation at step ", "dim"), (f"{r.step:,}", "bold"))
         for name, value in r.scores().items():
-            line.append_text(Text.assemble((f"  {name} ", "dim"), (f"{value:.2f}", "bold")))
+            shown = f"{value:.2%}" if name == "accuracy" else f"{value:.2f}"
+            line.append_text(Text.assemble((f"  {name} ", "dim"), (shown, "bold")))
         return line.append("  best so far", "green") if r.best else line
 
     def sample(self, sample: Sample) -> Table:
@@ -143,6 +154,8 @@ class LiveDisplay:
             ("reference", sample.reference, ""),
         )
         for name, text, style in rows:
+            if not text and name != "translation":
+                continue
             table.add_row(Text(name, style="dim"), Text(text, style=style))
         return table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
     import torch
 
 PROBE_SIZE = 1024
-PROBE_SECONDS = 0.5
+PROBE_SECONDS = 0.3
 VARIABLES = ("REGARD_MODEL", "REGARD_MODELS", "REGARD_DATA", "REGARD_CACHE")
 EXTRAS = {"matplotlib": "plot", "zstandard": "zstd"}
-TYPICAL = ("small", 8_000)  # the preset and vocabulary that the expectation is about
 
 
 @click.command("doctor", short_help="What this machine has and can do.")
@@ -28,8 +28,8 @@ TYPICAL = ("small", 8_000)  # the preset and vocabulary that the expectation is 
 def command(as_json: bool) -> None:
     """Look at this machine: cores, memory, matrix units, precision, speed, and what to expect.
 
-    Takes some seconds, one of them for measuring how fast matrices are multiplied. Send its output along when you
-    report a problem.
+    Takes a few seconds, in which it measures how fast matrices are multiplied; what training and translating should
+    do at that rate is an estimate. Send its output along when you report a problem.
 
     \b
     Examples:
@@ -77,6 +77,7 @@ def computing() -> dict[str, Any]:
     """What torch finds and how fast it is, on the device that training takes."""
     import torch
 
+    from regard.cli.expectation import Machine, expectations
     from regard.core.native import library
     from regard.core.precision import choose_dtype, cpu_matrix_units
 
@@ -85,17 +86,20 @@ def computing() -> dict[str, Any]:
     chosen = choose_dtype("auto", device)
     speed = {name: gigaflops(getattr(torch, name), device) for name in ("float32", "bfloat16")}
     precision = str(chosen).removeprefix("torch.")
+    kernels, threads = library() is not None, torch.get_num_threads()
+    vnni = torch.cpu._is_vnni_supported()
+    here = Machine(device.type == "cuda", speed, precision, units, threads, kernels, vnni)
     return {
         "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
+        "threads": threads,
         "device": device.type,
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
-        "native_kernels": library() is not None,
+        "native_kernels": kernels,
         "matrix_units": units or None,
         "precision": precision,
         "precision_reason": reason(device.type, units, precision),
         "gflops": speed,
-        "expect": expectation(device.type, speed[precision], precision),
+        "expect": [dataclasses.asdict(expected) for expected in expectations(here)],
     }
 
 
@@ -106,7 +110,7 @@ def reason(device: str, units: str, precision: str) -> str:
 
 
 def gigaflops(dtype: torch.dtype, device: torch.device) -> float:
-    """The rate of the fastest of the square matrix products that half a second has room for, a first one left out.
+    """The rate of the fastest of the square matrix products that there is time for, a first one left out.
 
     The fastest, since other programs only ever make it slower.
     """
@@ -127,26 +131,6 @@ def gigaflops(dtype: torch.dtype, device: torch.device) -> float:
         before, now = now, multiply()
         least = min(least, now - before)
     return 2 * PROBE_SIZE**3 / least / 1e9
-
-
-def expectation(device: str, speed: float, precision: str) -> str:
-    """One sentence. A token costs six operations a parameter: two forwards, four backwards."""
-    from regard.config import PRESETS, ModelConfig
-    from regard.models.ledger import ledger
-
-    preset, vocabulary = TYPICAL
-    model = ModelConfig(**PRESETS[preset], src_vocab_size=vocabulary, tgt_vocab_size=vocabulary)
-    most = speed * 1e9 / (6 * ledger(model).total)
-    return (
-        f"{'This GPU' if device == 'cuda' else 'This CPU'} multiplies at {speed:,.0f} GFLOP/s in {precision}, so "
-        f"training a '{preset}' model can reach at most about {rounded(most):,} target tokens a second; expect a part "
-        f"of that, since products are not all there is to do."
-    )
-
-
-def rounded(number: float) -> int:
-    """To two figures."""
-    return int(float(f"{number:.1e}"))
 
 
 def variables() -> dict[str, str | None]:
@@ -188,8 +172,21 @@ def readable(found: dict[str, Any]) -> str:
             for name, version in found["extras"].items()
         },
     }
+    return f"{table(lines)}\n\n{readable_expectations(found['expect'])}"
+
+
+def readable_expectations(expected: list[dict[str, Any]]) -> str:
+    lines = {one["work"]: f"{one['tokens_per_second']:>9,}  {one['why']}" for one in expected}
+    return (
+        "What to expect, in target tokens a second, with a vocabulary of 10,000 and a beam of 4: an estimate from the\n"
+        "rate of the products just now, which other programs lower. bench/train.py and bench/decode.py measure it."
+        f"\n\n{table(lines)}"
+    )
+
+
+def table(lines: dict[str, str]) -> str:
     width = max(map(len, lines)) + 2
-    return "\n".join(f"{name:<{width}}{value}" for name, value in lines.items()) + f"\n\n{found['expect']}"
+    return "\n".join(f"{name:<{width}}{value}" for name, value in lines.items())
 
 
 def gigabytes(count: int) -> str:

@@ -38,6 +38,8 @@ GUESSED_FROM = 100  # sentences
 @click.option("--lowercase", is_flag=True, help="Score without regard to case (sacrebleu -lc).")
 @click.option("--beam", type=int, help="As in regard translate.")
 @click.option("--length-penalty", type=float, help="As in regard translate.")
+@click.option("--task", help="Of a model with several tasks, the one to do, or a word of it.")
+@click.option("--lang", help="The language of the references, whose words BLEU counts. [the model's target]")
 @click.option("--outputs", type=click.Path(path_type=Path), help="Write the translations here.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
 def command(
@@ -49,13 +51,16 @@ def command(
     split: str,
     against: Path | None,
     lowercase: bool,
+    task: str | None,
+    lang: str | None,
     outputs: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Translate a test set and score it: sacreBLEU's BLEU and chrF with signatures, loss and perplexity.
 
-    The figures are the model's own: no guard looks at its translations.
+    The figures are the model's own: no guard looks at its translations. Of a model that does not translate: the loss,
+    and how many of its answers are right.
 
     \b
     Examples:
@@ -68,17 +73,23 @@ def command(
     from regard.decode.quality import compare, measure
 
     check_output(outputs)
+    if model_path is not None and recipe is not None and not translates(model_path):
+        click.echo(measured(model_path, recipe, split, as_json))
+        return
     pairs = [(pair.src, pair.tgt) for corpus in chosen_corpora(src, ref, recipe, split) for pair in read_pairs(corpus)]
     if not pairs:
         raise DataError("there is nothing to evaluate on: no sentence was found")
     translator = load_model(model_path, precision, pairs)
+    if task is not None:
+        translator = translator.for_task(task)
+    lang = translator.tgt_lang if lang is None else lang
     lowercase = lowercase or translator.tokenizer.lowercase  # such a model knows no case
     rival = None if against is None else load_model(against, precision, pairs)
     references = [reference for _, reference in pairs]
     with spinner("computing the loss"):
         nll, perplexity = loss_of(translator, pairs)
     translations = translate_all(translator, pairs, options)
-    figures = measure(translations, references, translator.tgt_lang, lowercase)
+    figures = measure(translations, references, lang, lowercase)
     result: dict[str, Any] = {
         "model": str(translator.folder),
         "sentences": len(pairs),
@@ -89,11 +100,32 @@ def command(
     if rival is not None:
         other = translate_all(rival, pairs, options)
         with spinner("comparing by bootstrap"):
-            rows = compare(translations, other, references, translator.tgt_lang, lowercase)
+            rows = compare(translations, other, references, lang, lowercase)
         result["against"] = {"model": str(against), "bootstrap": [vars(row) for row in rows]}
     if outputs is not None:
         write_output("".join(line + "\n" for line in translations), outputs)
     click.echo(json.dumps(result, ensure_ascii=False, indent=2) if as_json else readable(result))
+
+
+def translates(path: Path) -> bool:
+    from regard.config import TranslationConfig
+    from regard.folder import read_description
+    from regard.shelf import find_folder
+
+    return isinstance(read_description(find_folder(path)).model, TranslationConfig)
+
+
+def measured(path: Path, recipe: Path, split: str, as_json: bool) -> str:
+    """The figures of a model of another task, on the recipe's data."""
+    from regard.recipe import load_recipe
+    from regard.shelf import find_folder
+    from regard.train.measure import measure_model
+
+    with spinner(f"measuring on {split}"):
+        scores = measure_model(find_folder(path), load_recipe(recipe), split, lambda text: None).scores()
+    if as_json:
+        return json.dumps({"model": str(path), "split": split, "scores": scores}, indent=2)
+    return "\n".join(f"{name} {value:.4f}" for name, value in scores.items())
 
 
 def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split: str) -> tuple[CorpusConfig, ...]:
@@ -140,7 +172,8 @@ def loss_of(translator: OneWay, pairs: list[tuple[str, str]]) -> tuple[float, fl
     from regard.train.validation import mean_nll
 
     sources, references = zip(*pairs, strict=True)
-    translator.check_lengths(translator.tokenizer.encode_src(sources), translator.tokenizer.encode_tgt(references))
+    translator.check_lengths(translator.encode_src(sources), translator.tokenizer.encode_tgt(references))
+    pairs = [(translator.with_task(source), reference) for source, reference in pairs]
     batches = validation_batches(translator.tokenizer, pairs, translator.decode.batch_tokens)
     nll = mean_nll(translator.model, batches, translator.device)
     return nll, perplexity(nll)

@@ -43,7 +43,7 @@ def command(
     """
     from regard.shelf import find_folder
 
-    folders = [find_folder(path) for path in model_paths] or find_models(runs)
+    folders = [find_folder(path) for path in model_paths] or find_models(runs, text)
 
     import webbrowser
 
@@ -70,13 +70,19 @@ def command(
         click.echo("the explorer has ended")
 
 
-def find_models(runs: Path) -> list[Path]:
-    """The one that the environment names, or those that are installed and those that were trained here last."""
+def find_models(runs: Path, text: str | None) -> list[Path]:
+    """The one that the environment names, or those that are installed and those that were trained here last.
+
+    The page begins with the first: an installed one that reads the text, or Chinese as the lesson does.
+    """
     if os.environ.get("REGARD_MODEL"):
         return [Path(os.environ["REGARD_MODEL"])]
     from regard.shelf import installed_models
+    from regard.text.language import guess_language
 
-    installed = [model.folder for model in installed_models() if not model.problem]
+    language = guess_language(text or "").language or "zh"
+    models = [model for model in installed_models() if not model.problem]
+    installed = [model.folder for model in sorted(models, key=lambda model: not model.translates(language, None))]
     found = sorted(runs.glob("*/model/SHA256SUMS"), key=lambda path: -path.stat().st_mtime)
     if not installed and not found:
         raise ConfigError(

@@ -20,7 +20,7 @@ from regard.errors import RegardError
 COMMANDS = (
     *("translate", "explore", "explain", "attention"),
     *("generate", "fill", "classify"),
-    *("train", "evaluate", "score", "tokenize", "average", "plot", "params", "config", "doctor"),
+    *("train", "evaluate", "score", "tokenize", "average", "shortlist", "plot", "params", "config", "doctor"),
     *("models", "import", "export", "completion"),
 )
 

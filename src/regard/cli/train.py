@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from regard.config import FamilyConfig
 
-@click.command("train", short_help="Train a translator by a recipe.")
+
+@click.command("train", short_help="Train a model by a recipe.")
 @click.argument("recipe", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of the recipe.")
 @click.option("--run", "run_path", type=click.Path(path_type=Path), help="The run's folder [runs/NAME-OF-RECIPE].")
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint of the run.")
 def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, resume: bool) -> None:
-    """Train a translator by a RECIPE.
+    """Train a translator, or a model of another family, by a RECIPE.
 
     The tokenizer is trained and the data prepared first, where that has not been done before. Ctrl-C finishes
     the step and saves; --resume goes on exactly there.
@@ -40,4 +44,15 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
         place = ["--run", str(run_path)] if run_path else []
         click.echo(f"go on with: {shlex.join(['regard', 'train', str(recipe), *changes, *place, '--resume'])}")
         raise click.exceptions.Exit(130)
-    click.echo(f'try it: regard translate "…" --model {outcome.model}')
+    click.echo(f"try it: {command_for(run.model)} --model {outcome.model}")
+
+
+def command_for(model: FamilyConfig) -> str:
+    """What a model of this family is for."""
+    from regard.config import BertConfig, TranslationConfig, ViTConfig
+
+    if isinstance(model, TranslationConfig):
+        return 'regard translate "…"'
+    if isinstance(model, BertConfig):
+        return 'regard classify "…"' if "classes" in model.heads else 'regard fill "… [MASK] …"'
+    return "regard classify PICTURE" if isinstance(model, ViTConfig) else 'regard generate "…"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @click.argument("text", required=False)
 @model_option
 @precision_option
+@click.option("--shortlist", is_flag=True, help="Search among likely words only; see regard shortlist. Not exact.")
 @click.option("--from", "src_lang", help="The language of the input, such as zh. [guessed from each line's script]")
 @click.option("--to", "tgt_lang", help="The language wanted, such as en. [what an installed model gives]")
 @click.option(
@@ -61,6 +63,7 @@ def command(
     text: str | None,
     model_path: Path | None,
     precision: SearchPrecision,
+    shortlist: bool,
     src_lang: str | None,
     tgt_lang: str | None,
     script: ChineseScript | None,
@@ -91,7 +94,8 @@ def command(
         raise ConfigError("--align goes with --json")
     check_output(output)
     lines = read_lines(text)
-    translator = load_translator(model_path, precision, source=src_lang, to=tgt_lang, script=script, guards=guards)
+    wishes = {"source": src_lang, "to": tgt_lang, "script": script, "guards": guards, "shortlist": shortlist}
+    translator = load_translator(model_path, precision, **wishes)
     decode = own_settings(translator)
     if sample:
         options["method"] = "sample"
@@ -110,8 +114,14 @@ def command(
     else:
         rows = [text for one in found for text in best_texts(one, n_best)]
     write_output("".join(row + "\n" for row in rows), output)
+    say_notes(found)
+
+
+def say_notes(found: Sequence[Translation]) -> None:
+    """On standard error; not all of them, where there are many."""
     notes = [f"line {number}: {one.note}" for number, one in enumerate(found, start=1) if one.note]
-    for note in [*notes[:MOST_NOTES], *([f"and {len(notes) - MOST_NOTES} more"] if len(notes) > MOST_NOTES else [])]:
+    more = [f"and {len(notes) - MOST_NOTES} more"] if len(notes) > MOST_NOTES else []
+    for note in [*notes[:MOST_NOTES], *more]:
         click.echo(note, err=True)
 
 

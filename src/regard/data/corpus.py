@@ -27,7 +27,7 @@ class Pair(NamedTuple):
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[Pair]:
-    """Every pair of a corpus in order, the source with the corpus's prefix. A blank line is a pair with an empty side."""
+    """Every pair of a corpus in order, its prefix before each source. A blank line is a pair with an empty side."""
     for pair in _pairs(corpus):
         yield pair._replace(src=corpus.prefix + pair.src) if corpus.prefix and pair.src.strip() else pair
 
@@ -64,7 +64,7 @@ def corpus_files(corpus: CorpusConfig) -> list[Path]:
         if path.is_dir():
             raise DataError(f"{path} is a folder; a corpus is made of files: set src and tgt, or file, to a file in it")
         if not path.exists():
-            raise DataError(_missing(corpus, name, path))
+            raise DataError(missing_file(corpus, name, path))
         paths.append(path)
     return paths
 
@@ -113,7 +113,8 @@ def expand(path: str) -> Path:
     return Path(_VARIABLE.sub(value, path)).expanduser()
 
 
-def _missing(corpus: CorpusConfig, name: str, path: Path) -> str:
+def missing_file(corpus: CorpusConfig, name: str, path: Path) -> str:
+    """What the corpus is, where it is published and what to set."""
     lines = [f"there is no file {path.absolute()}"]
     if corpus.about:
         lines.append(f"It is {corpus.about}")

@@ -22,7 +22,7 @@ from regard.data.prepare import Progress, Say
 from regard.data.store import Ids, PairStore
 from regard.text.vocabulary import PAD
 
-ROUNDS = 5
+ROUNDS = 3
 MOST_LINKS = 1 << 25  # about 150,000 pairs of 15 pieces, in half a gigabyte
 LINKS_AT_ONCE = 1 << 20
 LEAST_PROBABLE = 1e-4  # what is rarer is chance

@@ -46,8 +46,13 @@ class Ragged:
         return values
 
     @property
+    def values(self) -> Ids:
+        """All rows, one after the other."""
+        return self._values
+
+    @property
     def total(self) -> int:
-        """The values of all rows together."""
+        """How many values all rows have together."""
         return int(self._offsets[-1])
 
     def lengths(self, start: int = 0, stop: int | None = None) -> npt.NDArray[np.int64]:

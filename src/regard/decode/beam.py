@@ -19,7 +19,14 @@ import torch
 from torch import Tensor
 
 from regard.config import BeamRule
-from regard.decode.constraints import allow, check_lengths, forced_now, stack_prefixes
+from regard.decode.constraints import (
+    NEVER_CHOSEN,
+    NEVER_CHOSEN_THERE,
+    allow,
+    check_lengths,
+    forced_now,
+    stack_prefixes,
+)
 from regard.decode.engine import Engine
 from regard.decode.found import Found, FullBeamFound, PaperFound, rank
 from regard.decode.hypothesis import Hypothesis, Living
@@ -70,6 +77,7 @@ def beam_search(
     full = rule == "huggingface" and beam > 1
     found: Found = (FullBeamFound if full else PaperFound)(lengths, beam if full else n_best, length_penalty, rule)
     candidates = 2 * beam if full else beam
+    barred = NEVER_CHOSEN_THERE if rule == "huggingface" else NEVER_CHOSEN
     if not lengths:
         return []
     length_B = torch.tensor(lengths, device=src_BM.device)
@@ -78,7 +86,7 @@ def beam_search(
     tokens_R = torch.full_like(living.sentence, BOS)
     for position in range(max(lengths)):
         forced_R = forced_now(forced_BP, living.sentence, position)
-        words = best_words(model, tokens_R, state, living.ids, forced_R, no_repeat_ngram, candidates)
+        words = best_words(model, tokens_R, state, living.ids, forced_R, no_repeat_ngram, candidates, barred)
         if rule == "huggingface":
             words = end_last(words, length_B[living.sentence] == position + 1)
         grown, parent_N = continue_rows(living, words, len(lengths), beam, candidates)
@@ -116,9 +124,10 @@ def best_words(
     forced_R: Tensor | None,
     no_repeat_ngram: int,
     width: int,
+    barred: Sequence[int] = NEVER_CHOSEN,
 ) -> tuple[Tensor, Tensor]:
     """(log_prob_RC, token_RC): the best next words of each row, best first, as many as `width` or as there are."""
-    log_probs_RV = allow(model.step(tokens_R, state), ids_RT, forced_R, no_repeat_ngram)
+    log_probs_RV = allow(model.step(tokens_R, state), ids_RT, forced_R, no_repeat_ngram, barred)
     return select_best(log_probs_RV, min(width, log_probs_RV.shape[1]))
 
 

@@ -19,9 +19,16 @@ from regard.text.tokenizer import BOS, EOS, PAD, UNK
 
 FREE = -1  # in a table of forced tokens: the search chooses
 NEVER_CHOSEN = [PAD, UNK, BOS]
+NEVER_CHOSEN_THERE = [PAD, BOS]  # by the rule "huggingface", which writes what it does not know
 
 
-def allow(logits_RV: Tensor, ids_RT: Tensor, forced_R: Tensor | None, no_repeat_ngram: int) -> Tensor:
+def allow(
+    logits_RV: Tensor,
+    ids_RT: Tensor,
+    forced_R: Tensor | None,
+    no_repeat_ngram: int,
+    barred: Sequence[int] = NEVER_CHOSEN,
+) -> Tensor:
     """log_probs_RV of the model, in float32 at least, with every forbidden token at -inf."""
     wide = torch.promote_types(logits_RV.dtype, torch.float32)
     log_probs_RV = torch.log_softmax(logits_RV, dim=1, dtype=wide)
@@ -29,11 +36,11 @@ def allow(logits_RV: Tensor, ids_RT: Tensor, forced_R: Tensor | None, no_repeat_
     if log_probs_RV[:, 0].isnan().any():
         raise not_numbers(ids_RT.shape[1] + 1)
     if forced_R is None:
-        forbid(log_probs_RV, ids_RT, no_repeat_ngram)
+        forbid(log_probs_RV, ids_RT, no_repeat_ngram, barred)
     else:
         # Taken before anything is forbidden: a prefix may repeat itself and may hold UNK.
         forced_log_prob_R = log_probs_RV.gather(1, forced_R.clamp(min=0)[:, None])[:, 0]
-        forbid(log_probs_RV, ids_RT, no_repeat_ngram)
+        forbid(log_probs_RV, ids_RT, no_repeat_ngram, barred)
         force(log_probs_RV, forced_R, forced_log_prob_R)
     return log_probs_RV
 
@@ -45,9 +52,9 @@ def not_numbers(place: int) -> RegardError:
     )
 
 
-def forbid(log_probs_RV: Tensor, ids_RT: Tensor, no_repeat_ngram: int) -> None:
+def forbid(log_probs_RV: Tensor, ids_RT: Tensor, no_repeat_ngram: int, barred: Sequence[int] = NEVER_CHOSEN) -> None:
     """Put, in place, what the search must not choose at -inf."""
-    log_probs_RV[:, NEVER_CHOSEN] = -torch.inf
+    log_probs_RV[:, list(barred)] = -torch.inf
     if no_repeat_ngram:
         block_repeats(log_probs_RV, ids_RT, no_repeat_ngram)
 

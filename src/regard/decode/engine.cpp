@@ -2,6 +2,7 @@
 // of beam.py, one thread a batch. engine.py says how it is called.
 //
 // - Sources are packed without padding; a sentence's keys and values are computed once, for all of its hypotheses.
+// - Where only some tokens are allowed, only they are projected, by a product of their columns made once a batch.
 // - The keys and values of each time stay where they were written. A table says in which row a hypothesis stood at
 //   each time, so that a beam that changes places copies a few integers.
 // Shapes: B sentences, R rows, D model, F feed-forward, V vocabulary, T times so far, C continuations of a row.
@@ -264,8 +265,23 @@ struct State {
   virtual const float* step(const int64_t* tokens, int64_t* width) = 0;  // logits; the width of their rows
   virtual int64_t rows() const = 0;
   virtual void reorder(const int64_t* rows, int64_t count) = 0;
-  virtual const std::vector<int64_t>& barred() const = 0;
   virtual int64_t vocabulary() const = 0;
+
+  int64_t columns() const { return allowed.empty() ? vocabulary() : allowed.size(); }
+  int64_t token(int64_t column) const { return allowed.empty() ? column : allowed[column]; }
+
+  std::vector<int64_t> allowed;  // the tokens that have a column of the logits, in order; none: all of them
+  std::vector<int64_t> barred;   // columns that are never chosen
+};
+
+// What is translated: sentences one after the other, each with its EOS; and rows of positions for every place there
+// will be. `allowed` are the tokens that may be written, in order; null: all of them.
+struct Sources {
+  const int64_t *ids, *lengths;
+  int64_t sentences, max_length;
+  const float *src_positions, *tgt_positions;
+  const int64_t* allowed;
+  int64_t n_allowed;
 };
 
 template <typename Form>
@@ -273,24 +289,25 @@ class StateOf : public State {
  public:
   using Kept = typename Form::Kept;
 
-  // `ids` are the sources one after the other, each with its EOS; `positions` has rows for every place there will be.
-  StateOf(const Model<Form>& model, Workshop<Form>& workshop, const int64_t* ids, const int64_t* lengths, int64_t sentences, int64_t max_length,
-          const float* src_positions, const float* tgt_positions)
-      : model_(model), workshop_(workshop), lent_(workshop.take()), bench_(*lent_), blocks_(std::make_unique<Blocks>(bench_.blocks)),
-        D(model.sizes.d_model), max_length_(max_length), positions_(tgt_positions) {
+  StateOf(const Model<Form>& model, Workshop<Form>& workshop, const Sources& sources)
+      : model_(model), workshop_(workshop), lent_(workshop.take()), bench_(*lent_),
+        blocks_(std::make_unique<Blocks>(bench_.blocks)), D(model.sizes.d_model), max_length_(sources.max_length),
+        positions_(sources.tgt_positions) {
     std::vector<int64_t> places, sentence_of;
-    for (int64_t b = 0; b < sentences; ++b) {
+    for (int64_t b = 0; b < sources.sentences; ++b) {
       starts_.push_back(places.size());
-      lengths_.push_back(lengths[b]);
+      lengths_.push_back(sources.lengths[b]);
       sentence_.push_back(b);
-      for (int64_t place = 0; place < lengths[b]; ++place) {
+      for (int64_t place = 0; place < sources.lengths[b]; ++place) {
         places.push_back(place);
         sentence_of.push_back(b);
       }
     }
-    encode(ids, places, sentence_of, src_positions);
-    table_.resize(sentences * max_length);
+    encode(sources.ids, places, sentence_of, sources.src_positions);
+    table_.resize(sources.sentences * max_length_);
     times_.resize(model.decoder.size());
+    barred = model.barred;
+    if (sources.allowed) allow(sources.allowed, sources.n_allowed);
   }
 
   ~StateOf() override {
@@ -313,12 +330,12 @@ class StateOf : public State {
       attend_source(stream, layer.cross, post ? layer.cross.norm : layer.ffn.norm, memories_[i].get());
       stream.feed_forward(layer.ffn, post ? layer.ffn.norm : next);
     }
-    *width = model_.vocabulary.padded;
-    return stream.project(model_.vocabulary);
+    const Product<Form>& vocabulary = allowed.empty() ? model_.vocabulary : picked_;
+    *width = vocabulary.padded;
+    return stream.project(vocabulary);
   }
 
   int64_t rows() const override { return sentence_.size(); }
-  const std::vector<int64_t>& barred() const override { return model_.barred; }
   int64_t vocabulary() const override { return model_.sizes.tgt_vocabulary; }
 
   void reorder(const int64_t* rows, int64_t count) override {
@@ -333,6 +350,16 @@ class StateOf : public State {
   }
 
  private:
+  void allow(const int64_t* tokens, int64_t count) {
+    allowed.assign(tokens, tokens + count);
+    picked_ = model_.vocabulary.pick(allowed);
+    barred.clear();
+    for (int64_t token : model_.barred) {
+      auto place = std::lower_bound(allowed.begin(), allowed.end(), token);
+      if (place != allowed.end() && *place == token) barred.push_back(place - allowed.begin());
+    }
+  }
+
   void encode(const int64_t* ids, const std::vector<int64_t>& places, const std::vector<int64_t>& sentence_of,
               const float* positions) {
     const auto& layers = model_.encoder;
@@ -410,6 +437,7 @@ class StateOf : public State {
   std::vector<int32_t> table_;
   std::vector<Memory<Kept>> memories_;      // a layer's keys and values of all sources
   std::vector<std::vector<Kept*>> times_;   // a layer's keys and values of each time
+  Product<Form> picked_;                    // of the vocabulary, where only some tokens are allowed
 };
 
 // ---- the search ----
@@ -488,11 +516,11 @@ class Beam {
 
   // The `beam` best continuations of each sentence, best first; of equals, the one further left.
   bool grow(const std::vector<int64_t>& tokens) {
-    int64_t width, words = std::min(how.beam, state.vocabulary());
+    int64_t width, words = std::min(how.beam, state.columns());
     float* logits = const_cast<float*>(state.step(tokens.data(), &width));
     best.resize(words);
     token.resize(words);
-    highest.resize(state.vocabulary() / BLOCK + 1);
+    highest.resize(state.columns() / BLOCK + 1);
     grown.clear();
     bool numbers = true;
     std::vector<Candidate> row_best;
@@ -503,15 +531,15 @@ class Beam {
       row_nodes.clear();
       size_t r = first;
       for (; r < living.size() && living[r].sentence == sentence; ++r) {
-        numbers &= best_words(logits + r * width, state.vocabulary(), state.barred(), words, highest.data(),
-                              best.data(), token.data());
+        numbers &= best_words(logits + r * width, state.columns(), state.barred, words, highest.data(), best.data(),
+                              token.data());
         for (int64_t c = 0; c < words && best[c] > -INFINITY; ++c) {
           const float total = living[r].total + best[c];
           if (static_cast<int64_t>(row_best.size()) == how.beam && !(total > row_best.back().total)) continue;
           size_t place = row_best.size();
           while (place > 0 && row_best[place - 1].total < total) --place;
           row_best.insert(row_best.begin() + place, {sentence, static_cast<int64_t>(r), 0, total});
-          row_nodes.insert(row_nodes.begin() + place, {living[r].node, token[c], best[c]});
+          row_nodes.insert(row_nodes.begin() + place, {living[r].node, state.token(token[c]), best[c]});
           if (static_cast<int64_t>(row_best.size()) > how.beam) {
             row_best.pop_back();
             row_nodes.pop_back();
@@ -592,9 +620,7 @@ class Beam {
 
 struct Engine {
   virtual ~Engine() = default;
-  virtual std::unique_ptr<State> begin(const int64_t* ids, const int64_t* lengths, int64_t sentences,
-                                       int64_t max_length, const float* src_positions,
-                                       const float* tgt_positions) const = 0;
+  virtual std::unique_ptr<State> begin(const Sources& sources) const = 0;
 };
 
 template <typename Form>
@@ -603,10 +629,8 @@ struct EngineOf : Engine {
   mutable Workshop<Form> workshop;
   EngineOf(const Sizes& sizes, float eps, float scale, Weights weights, std::vector<int64_t> barred)
       : model(sizes, eps, scale, weights, std::move(barred)) {}
-  std::unique_ptr<State> begin(const int64_t* ids, const int64_t* lengths, int64_t sentences, int64_t max_length,
-                               const float* src_positions, const float* tgt_positions) const override {
-    return std::make_unique<StateOf<Form>>(model, workshop, ids, lengths, sentences, max_length, src_positions,
-                                           tgt_positions);
+  std::unique_ptr<State> begin(const Sources& sources) const override {
+    return std::make_unique<StateOf<Form>>(model, workshop, sources);
   }
 };
 
@@ -624,25 +648,23 @@ Engine* regard_engine(int form, const Sizes* sizes, float eps, float scale, cons
 }
 void regard_engine_free(Engine* engine) { delete engine; }
 
-State* regard_begin(const Engine* engine, const int64_t* ids, const int64_t* lengths, int64_t sentences,
-                    int64_t max_length, const float* src_positions, const float* tgt_positions) {
-  return engine->begin(ids, lengths, sentences, max_length, src_positions, tgt_positions).release();
-}
+State* regard_begin(const Engine* engine, const Sources* sources) { return engine->begin(*sources).release(); }
 void regard_state_free(State* state) { delete state; }
 void regard_reorder(State* state, const int64_t* rows, int64_t count) { state->reorder(rows, count); }
 
-// logits_RV
+// logits_RV; those of tokens that are not allowed are -inf
 void regard_step(State* state, const int64_t* tokens, float* logits) {
   int64_t width, size = state->vocabulary();
   const float* found = state->step(tokens, &width);
-  for (int64_t r = 0; r < state->rows(); ++r) std::copy_n(found + r * width, size, logits + r * size);
+  std::fill_n(logits, state->rows() * size, -INFINITY);
+  for (int64_t r = 0; r < state->rows(); ++r) {
+    for (int64_t c = 0; c < state->columns(); ++c) logits[r * size + state->token(c)] = found[r * width + c];
+  }
 }
 
 // 0, or the place of the first token whose probabilities were not numbers.
-int64_t regard_search(const Engine* engine, const int64_t* ids, const int64_t* lengths, int64_t sentences,
-                      int64_t max_length, const float* src_positions, const float* tgt_positions, const Search* how,
-                      int64_t bos, int64_t eos) {
-  auto state = engine->begin(ids, lengths, sentences, max_length, src_positions, tgt_positions);
-  return Beam(*state, *how, sentences, bos, eos).run();
+int64_t regard_search(const Engine* engine, const Sources* sources, const Search* how, int64_t bos, int64_t eos) {
+  auto state = engine->begin(*sources);
+  return Beam(*state, *how, sources->sentences, bos, eos).run();
 }
 }

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -41,15 +42,14 @@ Form = Literal["float32", "bfloat16", "int8"]
 FORMS: tuple[Form, ...] = ("float32", "bfloat16", "int8")  # as engine.cpp numbers them
 ACTIVATIONS = {"relu": 0, "gelu": 1, "swiglu": 2, "swish": 3}
 POINTER, INTEGER, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-SOURCES = (POINTER, POINTER, INTEGER, INTEGER, POINTER, POINTER)  # ids, lengths, how many, longest target, positions
 FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "engine": (POINTER, (ctypes.c_int, POINTER, FLOAT, FLOAT, POINTER, POINTER, INTEGER)),
     "engine_free": (None, (POINTER,)),
-    "begin": (POINTER, (POINTER, *SOURCES)),
+    "begin": (POINTER, (POINTER, POINTER)),
     "state_free": (None, (POINTER,)),
     "step": (None, (POINTER, POINTER, POINTER)),
     "reorder": (None, (POINTER, POINTER, INTEGER)),
-    "search": (INTEGER, (POINTER, *SOURCES, POINTER, INTEGER, INTEGER)),
+    "search": (INTEGER, (POINTER, POINTER, POINTER, INTEGER, INTEGER)),
 }
 
 
@@ -60,6 +60,15 @@ class Sizes(ctypes.Structure):
             *("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers", "src_vocabulary", "tgt_vocabulary"),
             *("post", "centred", "activation", "output_bias"),
         )
+    )
+
+
+class SourceTable(ctypes.Structure):
+    _fields_ = (
+        *((name, POINTER) for name in ("ids", "lengths")),
+        *((name, INTEGER) for name in ("sentences", "max_length")),
+        *((name, POINTER) for name in ("src_positions", "tgt_positions", "allowed")),
+        ("n_allowed", INTEGER),
     )
 
 
@@ -130,7 +139,23 @@ class Engine:
             *(FORMS.index(form), ctypes.addressof(sizes), norm.eps, scale),  # type: ignore[union-attr]
             *(addresses.ctypes.data, barred.ctypes.data, len(barred)),
         )
+        self.allowed: npt.NDArray[np.int64] | None = None  # the only tokens to write, in order
+        self.whole: Engine | None = None
         weakref.finalize(self, self.call["engine_free"], self.handle)
+
+    def restricted(self, allowed: npt.NDArray[np.int64]) -> Engine:
+        """The same engine, which writes these tokens only; to it, there are no others.
+
+        They stand in order, each once. Its probabilities are among these: others are not even computed.
+        """
+        size = self.model.config.tgt_vocab_size
+        assert len(allowed)
+        assert 0 <= allowed.min() <= allowed.max() < size
+        assert (np.diff(allowed) > 0).all()
+        smaller = copy.copy(self)
+        smaller.allowed = np.ascontiguousarray(allowed, np.int64)
+        smaller.whole = self  # to whom the handle belongs
+        return smaller
 
     @property
     def longest_target(self) -> int | None:
@@ -147,7 +172,7 @@ class Engine:
     def begin(self, src_BM: Tensor, max_length: int) -> EngineState:
         """Encode, and make room for `max_length` target tokens; one row a sentence."""
         sources = self.sources(src_BM, max_length)
-        return EngineState(self, self.call["begin"](self.handle, *sources.arguments()), sources)
+        return EngineState(self, self.call["begin"](self.handle, sources.address), sources)
 
     def step(self, tokens_R: Tensor, state: EngineState) -> Tensor:
         """Feed one token a row; logits_RV of the next."""
@@ -171,7 +196,7 @@ class Engine:
             *(beam, n_best, limits.ctypes.data, divisors.ctypes.data, room, found_ids.ctypes.data),
             *(log_probs.ctypes.data, totals.ctypes.data, lengths.ctypes.data, finished.ctypes.data),
         )
-        if place := self.call["search"](self.handle, *sources.arguments(), ctypes.addressof(how), BOS, EOS):
+        if place := self.call["search"](self.handle, sources.address, ctypes.addressof(how), BOS, EOS):
             raise not_numbers(place)
         results: list[list[Hypothesis]] = [[] for _ in src_BM]
         for at in range(places):
@@ -189,15 +214,20 @@ class Sources:
 
     def __init__(self, engine: Engine, ids: Any, lengths: Any, max_length: int) -> None:
         self.ids, self.lengths = np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(lengths, np.int64)
-        self.max_length = max_length
         self.positions = (
             engine.src_positions.up_to(int(self.lengths.max(initial=1))),
             engine.tgt_positions.up_to(max_length),
         )
-
-    def arguments(self) -> tuple[int | None, ...]:
+        self.allowed = engine.allowed
         places = (None if table is None else table.data_ptr() for table in self.positions)
-        return (self.ids.ctypes.data, self.lengths.ctypes.data, len(self.lengths), self.max_length, *places)
+        chosen = (None, 0) if self.allowed is None else (self.allowed.ctypes.data, len(self.allowed))
+        self.table = SourceTable(
+            *(self.ids.ctypes.data, self.lengths.ctypes.data, len(self.lengths), max_length, *places, *chosen)
+        )
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.table)
 
 
 class EngineState:

@@ -15,7 +15,9 @@ from regard.decode.beam import BeamStep, beam_search
 from regard.decode.engine import Engine
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.model import SearchModel, State, limit_lengths
+from regard.decode.restricted import restrict
 from regard.decode.sampling import sample_search, spread_seed
+from regard.decode.shortlist import Shortlist
 from regard.text.tokenizer import EOS, PAD
 
 Ids = Sequence[int]
@@ -37,24 +39,28 @@ def search(
     prefixes: Sequence[Ids] | None = None,
     done: Callable[[Sequence[int]], None] = lambda indices: None,
     observe: Callable[[BeamStep], None] | None = None,
+    shortlist: Shortlist | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each source (ids without EOS), in the order given. `done` hears which are found.
 
-    `observe` hears of every step of a beam search.
+    `observe` hears of every step of a beam search. With a `shortlist`, the words of a translation are those that the
+    sources of its batch may need: so what is found may depend on what else is translated.
     """
     rows = how.beam if how.method == "beam" else n_best  # per sentence; what they take must not grow with them
     budget = max(1, how.batch_tokens * 4 // max(rows, 4))
     sizes = [len(ids) + 1 for ids in sources]
 
     def find(batch: list[int]) -> list[list[Hypothesis]]:
-        src_BM = pad_sources([sources[i] for i in batch], device)
+        chosen = [sources[i] for i in batch]
+        src_BM = pad_sources(chosen, device)
         forced = None if prefixes is None else [prefixes[i] for i in batch]
+        searched = model if shortlist is None else restrict(model, shortlist.allowed(chosen, forced or ()))
         lengths = limit_lengths(src_BM, how.max_length_ratio, how.max_length_extra)
         if forced is not None:  # what is forced comes on top of the room for a translation
             lengths = [length + len(prefix) for length, prefix in zip(lengths, forced, strict=True)]
         if model.longest_target is not None:
             lengths = [min(length, model.longest_target) for length in lengths]
-        return search_batch(model, src_BM, how, lengths, n_best, forced, batch, observe)
+        return search_batch(searched, src_BM, how, lengths, n_best, forced, batch, observe)
 
     found: dict[int, list[Hypothesis]] = {}
     workers = torch.get_num_threads() if isinstance(model, Engine) and observe is None else 1

@@ -126,9 +126,9 @@ class Explorer:
     @property
     def config(self) -> dict[str, Any]:
         """The settings of the model, of whatever family; and what a family leaves no choice in, but others do."""
-        config = self.translator.model.config
-        fixed = {"position": "relative", "norm_order": "pre", "norm": "rmsnorm"} if config.family == "t5" else {}
-        return {**fixed, **to_dict(config)}
+        config = to_dict(self.translator.model.config)
+        fixed = {"position": "relative", "norm_order": "pre", "norm": "rmsnorm"} if config["family"] == "t5" else {}
+        return {**fixed, **config}
 
     # -- text
 

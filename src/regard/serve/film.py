@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from regard.inspect.wire import pack
-from regard.train.probes import Moment, Probe, ProbeHistory, Written, describe, named_maps
 from regard.one_way import OneWay
+from regard.train.probes import Moment, Probe, ProbeHistory, Written, describe, named_maps
 
 ATTENTION = ("*.weights",)
 

@@ -11,10 +11,10 @@ from typing import Any
 from regard.errors import ModelFolderError
 from regard.folder import PROBES
 from regard.inspect.explorer import Explorer, Limits
+from regard.one_way import OneWay
 from regard.serve.film import pack_film
 from regard.serve.refusal import Refusal
 from regard.train.probes import read_history
-from regard.one_way import OneWay
 
 
 @dataclass

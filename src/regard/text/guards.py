@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-from regard.text.kept import find_kept, loose
+from regard.text.kept import find_kept, fixed, loose
 from regard.text.numbers import digits_value, find_numbers, values
 
 Fault = Literal["empty", "loop", "copy", "lost", "invented", "sentence", "babble"]
@@ -24,9 +24,10 @@ _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _LETTERS = rf"(?:(?![{_HAN}])[^\W_])"
 _UNIT = re.compile(rf"[{_HAN}]|{_LETTERS}+(?:['’]{_LETTERS}+)*|(?P<mark>[^\w\s]|_)(?P=mark)*")
 _WORD = re.compile(rf"[{_HAN}]|{_LETTERS}+(?:['’]{_LETTERS}+)*")
+_LATIN = re.compile("[A-Za-z0-9À-ɏ]")
 _ANY_HAN = re.compile(f"[{_HAN}]")
 _LONGEST_PERIOD = 12  # units of a loop
-_MARKS_IN_A_ROW = 6  # more of one mark than this is a loop too
+_MARKS_IN_A_ROW = 12  # more of one mark than this is a loop too
 _PHRASE = 4  # units: a phrase that comes back again and again, with something between
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"”’」』)）]*$")
 _STOCK = (("tom", "汤姆", "湯姆"), ("mary", "玛丽", "玛莉", "瑪麗", "瑪莉"))  # whom corpora of examples speak of
@@ -183,8 +184,16 @@ def _is_amount(digits: str) -> bool:
 
 
 def _same_amount(source: str, stop: int, digits: str, numbers: frozenset[float]) -> bool:
-    """Whether the translation has the number, or what it makes together with the word after it: 10 万, 5 million."""
-    return not values(digits + source[stop : stop + 9]).union([digits_value(digits)]).isdisjoint(numbers)
+    """Whether the translation has the number, or what it makes together with what follows: 10 万, 5 million."""
+    value, after = digits_value(digits), source[stop : stop + 9]
+    meant = {value, *values(digits + after)}
+    if after.startswith("s"):
+        meant.add(value % 100)  # the 1990s: 90年代
+    elif after.startswith("年代"):
+        meant |= {1900 + value, 2000 + value}
+    elif after[:1] in (":", "点", "时", "點") and value > 12:
+        meant.add(value - 12)  # in the afternoon
+    return not meant.isdisjoint(numbers)
 
 
 def mend_numbers(source: str, translation: str, chinese: bool) -> str:
@@ -216,11 +225,17 @@ def mend_quotes(source: str, translation: str) -> str:
     alone = _unpaired(translation)
     if len(alone) > len(_unpaired(source)):
         translation = _without_places(translation, alone)
-    places = [match.start() for match in _QUOTES.finditer(translation)]
-    most = max(2, 2 * len(_QUOTES.findall(source)))
-    if len(places) > most:
+    places = [at for at, _ in _quotes(translation)]
+    if len(places) > max(2, 2 * len(_quotes(source))):
         translation = _without_places(translation, places)
     return translation
+
+
+def _quotes(text: str) -> list[tuple[int, str]]:
+    """Where the quotation marks are, and which; but those of code and addresses."""
+    found = [(match.start(), match[0]) for match in _QUOTES.finditer(text)]
+    spans = fixed(find_kept(text, chinese=False)) if found else []
+    return [(at, mark) for at, mark in found if not any(span.start <= at < span.stop for span in spans)]
 
 
 def _unpaired(text: str) -> list[int]:
@@ -228,8 +243,7 @@ def _unpaired(text: str) -> list[int]:
     waiting: list[int] = []
     alone: list[int] = []
     straight: int | None = None
-    for match in _QUOTES.finditer(text):
-        mark, at = match[0], match.start()
+    for at, mark in _quotes(text):
         if mark == '"':
             straight = at if straight is None else None
         elif mark in _OPENING:
@@ -242,8 +256,10 @@ def _unpaired(text: str) -> list[int]:
 
 
 def _without_places(text: str, places: Sequence[int]) -> str:
-    gone = set(places)
-    return " ".join("".join(c for at, c in enumerate(text) if at not in gone).split())
+    for at in reversed(places):
+        between = " " if _LATIN.match(text[max(at - 1, 0) : at]) and _LATIN.match(text[at + 1 : at + 2]) else ""
+        text = text[:at] + between + text[at + 1 :]
+    return " ".join(text.split())
 
 
 # -- ends

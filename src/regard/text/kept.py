@@ -8,7 +8,7 @@ All of it works on normalised text.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ _ENDINGS = (
     "py|txt|md|json|toml|ya?ml|html?|css|js|ts|pdf|docx?|xlsx?|pptx?|csv|tsv|zip|gz|tar|png|jpe?g|gif|mp[34]|exe|sh|cpp|java"
 )
 _ASCII_WORD = "A-Za-z0-9_"
+_ADDRESS = r"A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-"
 _SYMBOL = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -27,10 +28,13 @@ _SYMBOL = (
 _JOINED = "\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f"
 _PATTERNS: tuple[tuple[Kind, str], ...] = (
     ("code", r"```[^`]+```|``[^`]+``|`[^`]+`"),
-    ("url", r"(?:https?|ftp)://[!-~]*[A-Za-z0-9/#=&_~-]|www\.[!-~]*[A-Za-z0-9/#=&_~-]"),
+    ("url", rf"(?:(?:https?|ftp)://|www\.)[{_ADDRESS}]*[A-Za-z0-9/#=&_~-]"),
     ("email", rf"(?<![{_ASCII_WORD}.+-])[{_ASCII_WORD}][{_ASCII_WORD}.+-]*+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"),
     ("code", r"</?[A-Za-z][^<>]{0,200}>|\{[A-Za-z_][A-Za-z0-9_.]*\}|%\([A-Za-z_]\w*\)[sdrf]"),  # tags, placeholders
-    ("url", rf"(?<![{_ASCII_WORD}.-])(?:[A-Za-z0-9_-]+\.)+(?:{_ENDINGS})(?![{_ASCII_WORD}-])(?:/[!-~]*[A-Za-z0-9/])?"),
+    (
+        "url",
+        rf"(?<![{_ASCII_WORD}.-])(?:[A-Za-z0-9_-]+\.)+(?:{_ENDINGS})(?![{_ASCII_WORD}-])(?:/[{_ADDRESS}]*[A-Za-z0-9/])?",
+    ),
     ("code", rf"(?<![{_ASCII_WORD}.])[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\(\)"),  # call()
     ("code", rf"(?<![{_ASCII_WORD}])[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|__[a-z]+__"),  # snake_case
     ("code", rf"(?<![{_ASCII_WORD}-])--[a-z][a-z0-9-]+|(?<![{_ASCII_WORD}:/])~?/(?:[A-Za-z0-9._-]+/)+[A-Za-z0-9._-]*"),
@@ -62,12 +66,17 @@ def find_kept(text: str, chinese: bool) -> list[Span]:
     for match in _FIND.finditer(text):
         kind = _PATTERNS[int(str(match.lastgroup)[1:])][0]
         start, stop = match.span()
-        if kind == "name" and (not chinese or stop - start < 2 or match[0].lower() in _NOT_NAMES):
+        if kind == "name" and not (chinese and is_name(match[0], text[start - 1 : start])):
             continue
         if kind == "number":
             stop -= len(match[0]) - len(match[0].rstrip(","))  # a comma after it is not of it
         found.append(Span(start, stop, kind))
     return found
+
+
+def is_name(word: str, before: str) -> bool:
+    """Whether a Latin word in Chinese is to be kept; a unit after a number is not."""
+    return len(word) > 1 and word.lower() not in _NOT_NAMES and not before.isdigit()
 
 
 def fixed(spans: Sequence[Span]) -> list[Span]:
@@ -82,9 +91,18 @@ def without(text: str, spans: Sequence[Span]) -> str:
     """The text with a space in the place of each span."""
     parts, at = [], 0
     for span in spans:
-        parts += [text[at : span.start], " "]
+        parts.append(text[at : span.start])
         at = span.stop
-    return "".join([*parts, text[at:]])
+    return " ".join([*parts, text[at:]])
+
+
+def change_between(text: str, spans: Sequence[Span], change: Callable[[str], str]) -> str:
+    """The text with something done to what is between the spans."""
+    parts, at = [], 0
+    for span in spans:
+        parts += [change(text[at : span.start]), span.of(text)]
+        at = span.stop
+    return "".join([*parts, change(text[at:])])
 
 
 def is_all_kept(text: str) -> bool:

@@ -101,13 +101,19 @@ class ListedVocabulary(Vocabulary):
         return self.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text that ids stand for; PAD, BOS and EOS stand for nothing."""
-        pieces = [self._pieces[i] for i in self._checked(ids) if i not in (PAD, BOS, EOS)]
+        """The text that ids stand for; the special ones stand for nothing, nor does what is unknown."""
+        pieces = [self._pieces[i] for i in self._checked(ids) if i not in (PAD, UNK, BOS, EOS)]
         text: str = self._processor.decode_pieces(pieces)
         return text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[i] for i in self._checked(ids)]
+
+    @property
+    def sentinels(self) -> list[int]:
+        """The ids of <extra_id_0>, <extra_id_1> and so on, for span corruption (data/spans.py)."""
+        numbered = {int(piece[10:-1]): id for piece, id in self._ids.items() if _SENTINEL.fullmatch(piece)}
+        return [numbered[number] for number in sorted(numbered)]
 
     def kind_of(self, id: int) -> PieceKind:
         [i] = self._checked([id])

@@ -19,7 +19,9 @@ _WORDS |= {word: 10 * value for value, word in enumerate(_TENS, start=2)}
 _WORDS |= {word: value for value, word in enumerate((*_ORDINALS, "eleventh", "twelfth"), start=1)}
 _WORDS |= {word: value for value, word in enumerate((*_MONTHS, "november", "december"), start=1)}
 _WORDS |= {"a": 1, "an": 1, "once": 1, "twice": 2, "both": 2, "double": 2, "triple": 3, "decade": 10, "dozen": 12}
-_WORDS |= {"fortnight": 14, "century": 100}
+_WORDS |= {"fortnight": 14, "century": 100, "twentieth": 20, "thirtieth": 30}
+_WORDS |= {f"{word[:-1]}ies": value for word, value in _WORDS.items() if word in _TENS}  # the nineties
+_WORDS |= {word[:3]: value for word, value in _WORDS.items() if word in (*_MONTHS, "november", "december")}
 # What else a word may count: half an hour, half of all, a quarter past, noon.
 _ALSO: dict[str, tuple[float, ...]] = {"half": (0.5, 30, 50), "quarter": (0.25, 15, 25), "noon": (12,), "pair": (2,)}
 _ALSO |= {"midnight": (0, 12, 24), "couple": (2,), "刻": (15,), "午": (12,)}

@@ -1,4 +1,4 @@
-"""Traditional and simplified Chinese characters, each made of the other by OpenCC (docs/decisions/012).
+"""Traditional and simplified Chinese characters, each made of the other by OpenCC (docs/decisions/016).
 
 OpenCC and its dictionaries are loaded when they are first needed. Simplified text does not need them on its way in: its
 characters are those of GB 2312, the mainland's first character set, which has hardly a traditional one.

@@ -24,6 +24,7 @@ _NAMES = (
     ("玛丽", "Mary"),
 )
 _ANYWHERE = (("Python", "Python"), ("Linux", "Linux"), ("HTML", "HTML"))  # the same in every language
+_LATIN = re.compile("[A-Za-z0-9À-ɏ]")
 _NUMBERS, _YEARS = ("20", "30", "50", "10", "100"), ("1995", "2003", "1980")
 
 
@@ -49,11 +50,17 @@ def stand_in(text: str, spans: Sequence[Span], src_lang: str, tgt_lang: str) -> 
             if pair is None:
                 return None
             chosen[meant] = StandIn(*pair, meant)
-    parts, at = [], 0
+    masked, at = "", 0
     for span in spans:
-        parts += [text[at : span.start], chosen[span.of(text)].source]
+        masked = _apart(_apart(masked, text[at : span.start]), chosen[span.of(text)].source)
         at = span.stop
-    return "".join([*parts, text[at:]]), list(chosen.values())
+    return _apart(masked, text[at:]), list(chosen.values())
+
+
+def _apart(text: str, more: str) -> str:
+    """One after the other, with a space where they would be one word."""
+    glued = _LATIN.match(text[-1:]) and _LATIN.match(more[:1])
+    return f"{text} {more}" if glued else text + more
 
 
 def candidates(span: Span, meant: str, src_lang: str, tgt_lang: str) -> Iterable[tuple[str, str]]:

@@ -12,6 +12,7 @@ from regard.text.sentences import is_unspaced
 _WIDE = re.compile(
     "[\u2014\u2018-\u201d\u2026\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
+_LATIN = re.compile("[A-Za-z0-9À-ɏ]")
 _CLINGS = frozenset(",.;:!?)]}%，。；：！？）、”’")  # no space comes before these
 _AFTER_THESE = frozenset(",.;:!?)]}%")
 _CHINESE_MARKS, _LATIN_MARKS = "，。！？；：（）、“”", ',.!?;:(),""'
@@ -63,7 +64,7 @@ def join(text: str, stretch: Stretch, lang: str) -> str:
     elif stretch.spaced:
         between = "" if _WIDE.match(last) and _WIDE.match(first) else " "
     elif is_unspaced(lang):
-        between = ""
+        between = " " if _LATIN.match(last) and _LATIN.match(first) else ""  # else they would be one word
     else:
         word = first.isalnum() or first in "`/<{#@"
         between = " " if word and (last.isalnum() or last in _AFTER_THESE or last in "`>") else ""

@@ -28,7 +28,7 @@ def average_weights(folders: Sequence[Path]) -> dict[str, np.ndarray]:
 def write_average(
     folders: Sequence[Path], path: Path, stored_as: StoredAs = "float32", new_card: str | None = None
 ) -> None:
-    """A new model folder with the mean of the weights; everything else is the last folder's, but a card that is given."""
+    """A new model folder with the mean of the weights; all else is the last folder's, but for a card that is given."""
     if path.exists():
         raise ModelFolderError(f"{path} exists already; name another folder with -o")
     descriptions = [read_description(folder) for folder in folders]

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import RunConfig, with_vocabulary
-from regard.data.prepare import prepare, ready_tokenizer
+from regard.config import RunConfig
+from regard.data.corpus import expand
+from regard.data.prepare import ready_tokenizer
 from regard.errors import RunError
 from regard.files import atomic_folder, default_cache
-from regard.folder import read_description, write_model
+from regard.folder import ModelDescription, read_description, write_model
 from regard.recipe import differences
-from regard.text.tokenizer import Tokenizer
 from regard.train.average import average_weights
 from regard.train.card import model_card
 from regard.train.checkpoint import reading
 from regard.train.loop import Ending, Trainer
 from regard.train.reports import Listener
 from regard.train.run import RunFolder, writing
+from regard.train.tasks import prepare_run
 
-SIZES = ("model.src_vocab_size", "model.tgt_vocab_size")  # they follow from the tokenizer
+# They follow from the data.
+SIZES = ("model.src_vocab_size", "model.tgt_vocab_size", "model.vocab_size", "model.n_labels")
 LIMITS: dict[Ending, str] = {
     "finished": "train.max_steps or train.max_epochs",
     "time is up": "train.max_minutes",
@@ -39,11 +40,19 @@ class Outcome:
 def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     """A new run in a new folder."""
     folder.check_free()  # before any work is done
-    prepared = prepare(run.data, default_cache(), listener.message)
-    run = fill_sizes(run, prepared.tokenizer)
+    begun = read_begun(run)
+    run, prepared = prepare_run(run, default_cache(), listener.message, begun)
     folder.create(run)
     with folder.locked():
-        return finish(Trainer(run, folder, prepared, listener))
+        trainer = Trainer(run, folder, prepared, listener)
+        if begun is not None:
+            trainer.start_from(expand(run.train.init))
+        return finish(trainer)
+
+
+def read_begun(run: RunConfig) -> ModelDescription | None:
+    """The model that a new run starts from, if it starts from one."""
+    return read_description(expand(run.train.init)) if run.train.init else None
 
 
 def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
@@ -57,23 +66,24 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
     folder.clean()
     saved = folder.saved_steps()
     changes = [change for change in differences(old, run) if change[0] not in SIZES]
-    tokenizer = None
+    begun = None if saved else read_begun(run)
+    description = begun
     if saved:
         with reading(folder.checkpoint(saved[-1])):
             description = read_description(folder.checkpoint(saved[-1]))
-        tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
-        fixed = ", ".join(name for name, _, _ in changes if is_fixed(name, run, tokenizer))
+        fixed = ", ".join(name for name, _, _ in changes if is_fixed(name, run, description))
         if fixed:
             raise RunError(
                 f"{folder.path} cannot go on with another model: {fixed} changed. Start a new run with --run."
             )
     for name, before, after in changes:
         listener.message(f"changed: {name}: {before!r} → {after!r}")
-    prepared = prepare(run.data, default_cache(), listener.message, tokenizer)
-    run = fill_sizes(run, prepared.tokenizer)
+    run, prepared = prepare_run(run, default_cache(), listener.message, description)
     trainer = Trainer(run, folder, prepared, listener)
     if saved:
         trainer.restore(saved[-1])
+    elif begun is not None:
+        trainer.start_from(expand(run.train.init))
     folder.write_config(run)
     if saved:
         listener.message(f"resumed at step {saved[-1]:,}, epoch {trainer.progress.place.epoch + 1}")
@@ -86,14 +96,14 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
     return finish(trainer)
 
 
-def is_fixed(name: str, run: RunConfig, tokenizer: Tokenizer) -> bool:
+def is_fixed(name: str, run: RunConfig, saved: ModelDescription) -> bool:
     """Whether a setting cannot change within a run, because the weights were trained with it."""
     if name == "data.tokenizer.files":
         files = run.data.tokenizer.files
-        return not files or ready_tokenizer(files, tokenizer.lowercase).files() != tokenizer.files()
+        return not files or ready_tokenizer(files, saved.lowercase).files() != saved.tokenizer
     if name.startswith("data.tokenizer."):
         return name != "data.tokenizer.sampling"
-    return name == "data.lowercase" or (name.startswith("model.") and "dropout" not in name)
+    return name in ("data.lowercase", "train.init") or (name.startswith("model.") and "dropout" not in name)
 
 
 def finish(trainer: Trainer) -> Outcome:
@@ -117,16 +127,10 @@ def write_model_of(trainer: Trainer) -> Path:
     trainer.listener.message(f"the model is {what}{said(scores)}")
     card = model_card(trainer.run, sum(w.size for w in weights.values()), steps[-1], scores, len(steps))
     with writing(folder.model), atomic_folder(folder.model, replace=True) as path:
-        write_model(path, trainer.description(), weights, card, history)
+        write_model(path, trainer.task.describe(), weights, card, history)
     return folder.model
 
 
 def said(scores: Mapping[str, float]) -> str:
     figures = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
     return f"; on the validation set: {figures}" if figures else ""
-
-
-def fill_sizes(run: RunConfig, tokenizer: Tokenizer) -> RunConfig:
-    """The run with the vocabulary sizes that its tokenizer has."""
-    sizes = (tokenizer.src.size, tokenizer.tgt.size)
-    return dataclasses.replace(run, model=with_vocabulary(run.model, *sizes))

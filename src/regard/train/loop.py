@@ -13,25 +13,23 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.config import RunConfig
+from regard.core.moe import LoadReport, auxiliary_loss, rebalance
 from regard.core.precision import choose_dtype
-from regard.data.batches import Batch, Batches, Place, validation_batches
-from regard.data.prepare import Prepared
+from regard.data.batches import Place
 from regard.errors import TrainingDiverged
 from regard.files import atomic_write
-from regard.folder import ModelDescription
-from regard.models.build import translation_model
-from regard.text.tokenizer import PAD
+from regard.folder import read_weights
 from regard.train.card import model_card
 from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint, save_checkpoint
 from regard.train.ema import MovingAverage
-from regard.train.loss import VocabularyLoss, vocabulary_loss
 from regard.train.memory import keep_freed_memory
 from regard.train.optimizer import (
     build_optimizer,
@@ -40,10 +38,12 @@ from regard.train.optimizer import (
     paper_learning_rate,
     restore_optimizer,
 )
-from regard.train.probes import ProbeHistory, encode, look, read_history
-from regard.train.reports import Listener, StepReport, ValidationReport
+from regard.train.probes import encode, read_history
+from regard.train.reports import Balance, Listener, StepReport, ValidationReport
 from regard.train.run import RunFolder, writing
-from regard.train.validation import validate
+from regard.train.task import TaskBatch
+from regard.train.tasks import AnyPrepared, build_task
+from regard.train.validation import set_precision
 
 Ending = Literal["finished", "stopped early", "time is up", "interrupted"]
 
@@ -51,40 +51,38 @@ Ending = Literal["finished", "stopped early", "time is up", "interrupted"]
 class Trainer:
     """One run: its model, its optimiser, its place in the data."""
 
-    def __init__(self, run: RunConfig, folder: RunFolder, prepared: Prepared, listener: Listener) -> None:
+    def __init__(self, run: RunConfig, folder: RunFolder, prepared: AnyPrepared, listener: Listener) -> None:
         train = run.train
         keep_freed_memory()
         torch.manual_seed(train.seed)
         if train.threads:
             torch.set_num_threads(train.threads)
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.run, self.folder, self.listener, self.tokenizer = run, folder, listener, prepared.tokenizer
-        self.model = translation_model(run.model).to(self.device)
-        self.model.compute_dtype = choose_dtype(train.precision, self.device)
-        self.names: dict[Tensor, str] = {p: name for name, p in self.model.named_parameters()}
+        self.run, self.folder, self.listener = run, folder, listener
+        self.task = build_task(run, prepared, self.device, listener.message)
+        self.model = self.task.model
+        set_precision(self.model, choose_dtype(train.precision, self.device))
+        self.names: dict[nn.Parameter, str] = {p: name for name, p in self.model.named_parameters()}
         betas = (train.beta1, train.beta2)
-        self.optimizer = build_optimizer(train.optimizer, self.model.parameters(), betas, train.eps, train.weight_decay)
+        learnt = [p for p in self.names if p.requires_grad]
+        self.optimizer = build_optimizer(train.optimizer, learnt, betas, train.eps, train.weight_decay)
         self.average = MovingAverage(self.model, train.ema) if train.ema else None
-        sampling = run.data.tokenizer.sampling
-        self.batches = Batches(
-            prepared.train, prepared.weights, train.batch_tokens, train.seed, prepared.tokenizer, sampling
-        )
-        valid = [pair for pair in prepared.valid if self.fits(pair)]
-        if left_out := len(prepared.valid) - len(valid):
-            listener.message(f"{left_out} validation pairs are too long for the model's positions")
-        self.valid_batches = validation_batches(prepared.tokenizer, valid, train.batch_tokens)
-        self.valid_pairs = valid[: train.valid_translate]
         self.peak_lr = train.lr or paper_learning_rate(run.model.d_model, train.warmup_steps)
-        self.history = ProbeHistory.begin(train.probes, self.tokenizer, self.model)
+        self.history = self.task.begin_history()
+        self.load: LoadReport | None = None  # of experts, since the last report
         self.progress = Progress(metric=train.metric)
         self.interrupted = False
 
-    def fits(self, pair: tuple[str, str]) -> bool:
-        """Whether the model has positions for a pair."""
-        longest, (src, tgt) = self.model.longest_target, pair
-        if longest is None:
-            return True
-        return max(len(self.tokenizer.encode_src([src])[0]), len(self.tokenizer.encode_tgt([tgt])[0])) < longest
+    def start_from(self, folder: Path) -> None:
+        """Take every weight of another model that has the same name and shape here."""
+        given = read_weights(folder)
+        fitting = {p: name for p, name in self.names.items() if name in given and given[name].shape == p.shape}
+        with torch.no_grad():
+            for parameter, name in fitting.items():
+                parameter.copy_(torch.from_numpy(given[name]))
+        if self.average is not None:
+            self.average = MovingAverage(self.model, self.run.train.ema)
+        self.listener.message(f"{len(fitting)} of {len(self.names)} weights are those of {folder}; the others are new")
 
     def restore(self, step: int) -> None:
         """Go back to a checkpoint of this run."""
@@ -145,32 +143,34 @@ class Trainer:
         if not self.history.is_due(self.progress.step):
             return
         with self.offered_weights():
-            moment = look(self.model, self.tokenizer, self.history, self.progress.step)
+            moment = self.task.look(self.history, self.progress.step)
         self.history = self.history.with_moment(moment)
 
     def final_history(self) -> bytes | None:
         """The moments to be kept beside the model; the last is the model itself, as `measure_weights` left it."""
         if not self.history.probes:
             return None
-        moment = look(self.model, self.tokenizer, self.history, self.progress.step)
+        moment = self.task.look(self.history, self.progress.step)
         return encode(self.history.with_moment(moment).thinned())
 
-    def steps(self) -> Iterator[tuple[list[Batch], Place]]:
+    def steps(self) -> Iterator[tuple[list[TaskBatch], Place]]:
         """The batches of each step, and where the data goes on after it."""
-        given = self.batches.iterate(self.progress.place)
+        given = self.task.batches(self.progress.place)
         while group := list(islice(given, self.run.train.accumulate)):
             yield [batch for batch, _ in group], group[-1][1]
 
-    def step(self, batches: list[Batch]) -> StepResult:
-        """One update of the weights from the mean loss over the real target tokens of `batches`."""
+    def step(self, batches: list[TaskBatch]) -> StepResult:
+        """One update of the weights from the mean loss over all that `batches` ask for."""
         train = self.run.train
         r_drop = train.r_drop if self.progress.step >= train.r_drop_after else 0.0
         passes = 2 if r_drop else 1
         tokens = sum(batch.n_tokens for batch in batches)
         objective, nll = 0.0, 0.0
         for batch in batches:
-            loss = self.batch_loss(batch, r_drop, passes)
-            (loss.objective / (tokens * passes)).backward()  # type: ignore[no-untyped-call]
+            loss = self.task.loss(batch, passes, r_drop)
+            mean = loss.objective / (tokens * passes)
+            balance = auxiliary_loss(self.model)
+            (mean if balance is None else mean + balance / len(batches)).backward()  # type: ignore[no-untyped-call]
             objective += loss.objective.item() / (tokens * passes)
             nll += loss.nll.item() / (tokens * passes)
             if not math.isfinite(objective):
@@ -188,6 +188,8 @@ class Trainer:
             group["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if (load := rebalance(self.model)) is not None:
+            self.load = load if self.load is None else self.load + load
         if self.average is not None:
             self.average.update(self.model, self.progress.step)
         return StepResult(objective, nll, tokens, lr, float(grad_norm))
@@ -197,19 +199,8 @@ class Trainer:
         train, progress = self.run.train, self.progress
         if not train.max_epochs:
             return train.max_steps
-        steps_per_epoch = self.batches.tokens_per_epoch / (progress.tokens / progress.step)
+        steps_per_epoch = self.task.tokens_per_epoch / (progress.tokens / progress.step)
         return min(train.max_steps, math.ceil(train.max_epochs * steps_per_epoch))
-
-    def batch_loss(self, batch: Batch, r_drop: float, passes: int) -> VocabularyLoss:
-        """Summed objective and −log p of a batch; twice through the dropout for R-Drop."""
-        src, tgt_in, tgt_out = (
-            torch.from_numpy(ids).to(self.device).repeat(passes, 1) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
-        )
-        hidden_BLD = self.model.hidden(src, tgt_in)
-        real = tgt_out != PAD
-        smoothing = self.run.train.label_smoothing
-        weight, bias = self.model.output.weight, self.model.output_bias
-        return vocabulary_loss(hidden_BLD[real], weight, tgt_out[real], smoothing, r_drop, bias)
 
     def over(self) -> Ending | None:
         """The end that the run has come to, if it has: then there is nothing to go on with."""
@@ -222,27 +213,17 @@ class Trainer:
 
     def measure(self, epoch: int) -> ValidationReport:
         """The model as it is, on the validation set."""
-        return validate(
-            self.model,
-            self.tokenizer,
-            self.valid_batches,
-            self.valid_pairs,
-            self.run.data.tgt_lang,
-            self.run.train.samples,
-            self.progress.step,
-            epoch + 1,
-            self.device,
-        )
+        return self.task.measure(self.progress.step, epoch + 1)
 
     def measure_weights(self, weights: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Scores of other weights on the validation set, if there is one. The trainer keeps them: training is over."""
         with torch.no_grad():
             for parameter, name in self.names.items():
                 parameter.copy_(torch.from_numpy(weights[name]))
-        return self.measure(self.progress.place.epoch).scores() if self.valid_batches else {}
+        return self.measure(self.progress.place.epoch).scores() if self.task.has_validation else {}
 
     def validate(self, epoch: int) -> None:
-        if not self.valid_batches:
+        if not self.task.has_validation:
             return
         with self.offered_weights():
             report = self.measure(epoch)
@@ -282,7 +263,9 @@ class Trainer:
             tally.tokens / tally.seconds,
             progress.seconds,
             self.seconds_left(),
+            None if self.load is None else Balance(self.load.entropy, self.load.busiest, self.load.idle),
         )
+        self.load = None
         self.folder.append_metrics(report.row())
         self.listener.step(report)
 
@@ -291,7 +274,7 @@ class Trainer:
         train, progress = self.run.train, self.progress
         shares = [progress.step / train.max_steps]
         if train.max_epochs:
-            shares.append(progress.tokens / (self.batches.tokens_per_epoch * train.max_epochs))
+            shares.append(progress.tokens / (self.task.tokens_per_epoch * train.max_epochs))
         left = progress.seconds * (1 / max(shares) - 1)
         return min(left, train.max_minutes * 60 - progress.seconds) if train.max_minutes else left
 
@@ -308,7 +291,7 @@ class Trainer:
                 atomic_write(self.folder.probes, encode(self.history))
         state = Checkpoint(self.progress, weights, averages, optimizer, torch.get_rng_state())
         card = model_card(self.run, sum(p.numel() for p in self.names), step, self.progress.scores)
-        save_checkpoint(self.folder.checkpoint(step), state, self.description(), card)
+        save_checkpoint(self.folder.checkpoint(step), state, self.task.describe(), card)
         self.folder.keep_only({*self.lasting_steps()[-self.run.train.keep :], self.progress.best_step})
 
     def lasting_steps(self) -> list[int]:
@@ -316,19 +299,12 @@ class Trainer:
         past = {*self.progress.interruptions} - {self.progress.step}
         return [step for step in self.folder.saved_steps() if step not in past]
 
-    def description(self) -> ModelDescription:
-        data = self.run.data
-        tasks = tuple(dict.fromkeys(corpus.prefix for corpus in data.train)) if any(c.prefix for c in data.train) else ()
-        return ModelDescription(
-            self.run.model, self.run.decode, data.src_lang, data.tgt_lang, data.lowercase, self.tokenizer.files(), tasks
-        )
-
-    def diverged_on(self, batch: Batch, objective: float, grad_norm: float) -> TrainingDiverged:
+    def diverged_on(self, batch: TaskBatch, objective: float, grad_norm: float) -> TrainingDiverged:
         place = self.progress.place
         return self.diverged(
             f"step {self.progress.step + 1}: the loss is {objective}, the gradient norm {grad_norm}. "
             f"The batch is number {place.batch} of pool {place.pool} in epoch {place.epoch + 1}, with "
-            f"{len(batch.src)} pairs, the first {self.tokenizer.decode_src(batch.src[0].tolist())!r}"
+            f"{self.task.name_batch(batch)}"
         )
 
     def diverged(self, what: str) -> TrainingDiverged:

@@ -25,7 +25,7 @@ from regard.train.loss_kernels import slice_loss
 SLICE = 256
 
 
-class VocabularyLoss(NamedTuple):
+class SummedLoss(NamedTuple):
     """Sums over the positions: `objective` is what is minimised, `nll` what perplexity is computed from."""
 
     objective: Tensor
@@ -39,7 +39,7 @@ def vocabulary_loss(
     smoothing: float = 0.0,
     r_drop: float = 0.0,
     bias_V: Tensor | None = None,
-) -> VocabularyLoss:
+) -> SummedLoss:
     """Summed loss of predicting `targets` from `hidden` through `weight`, and `bias` if there is one.
 
     With `r_drop`, the first and second half of the rows are two passes over the same positions.
@@ -49,7 +49,7 @@ def vocabulary_loss(
         hidden_ND = torch.cat([hidden_ND, hidden_ND.new_ones(len(hidden_ND), 1)], dim=1)
     learning = torch.is_grad_enabled() and (hidden_ND.requires_grad or weight_VD.requires_grad)
     objective, nll = _VocabularyLoss.apply(hidden_ND, weight_VD, targets_N, smoothing, r_drop, learning)  # type: ignore[no-untyped-call]
-    return VocabularyLoss(objective, nll)
+    return SummedLoss(objective, nll)
 
 
 class _VocabularyLoss(torch.autograd.Function):

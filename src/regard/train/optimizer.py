@@ -51,17 +51,18 @@ def build_optimizer(
             assert_never(kind)
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str]) -> dict[str, Tensor]:
+def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Mapping[nn.Parameter, str]) -> dict[str, Tensor]:
     """The optimiser's memory as named tensors: `exp_avg/encoder.0.ffn.up.weight` and so on."""
     return {
-        f"{key}/{names[parameter]}": value
-        for parameter, state in optimizer.state.items()
-        for key, value in state.items()
+        f"{key}/{name}": value
+        for parameter, name in names.items()
+        if parameter in optimizer.state
+        for key, value in optimizer.state[parameter].items()
     }
 
 
 def restore_optimizer(
-    optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], tensors: Mapping[str, Tensor]
+    optimizer: torch.optim.Optimizer, names: Mapping[nn.Parameter, str], tensors: Mapping[str, Tensor]
 ) -> None:
     parameters = {name: parameter for parameter, name in names.items()}
     state: dict[Tensor, dict[str, Any]] = {}

@@ -10,6 +10,15 @@ from regard.config import Metric
 
 
 @dataclass(frozen=True)
+class Balance:
+    """How evenly tokens are spread over experts."""
+
+    entropy: float  # from 0, one expert does everything, to 1, all do the same
+    busiest: float  # the busiest expert's tokens, as a multiple of an even share
+    idle: int  # experts without a token
+
+
+@dataclass(frozen=True)
 class StepReport:
     """The steps since the last report."""
 
@@ -22,13 +31,16 @@ class StepReport:
     tokens_per_second: float  # real target tokens
     seconds: float  # of training so far
     seconds_left: float | None
+    balance: Balance | None = None  # of a model with experts
 
     @property
     def perplexity(self) -> float:
         return perplexity(self.nll)
 
     def row(self) -> dict[str, Any]:
-        return {"kind": "step", **vars(self), "perplexity": self.perplexity}
+        known = {name: value for name, value in vars(self).items() if name != "balance"}
+        experts = {} if self.balance is None else {"balance": vars(self.balance)}
+        return {"kind": "step", **known, **experts, "perplexity": self.perplexity}
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,7 @@ class ValidationReport:
     chrf: float | None
     seconds: float
     samples: tuple[Sample, ...]
+    accuracy: float | None = None  # share of right answers, where a label is asked for
     best: bool = False
 
     @property
@@ -55,11 +68,12 @@ class ValidationReport:
 
     def goodness(self, metric: Metric) -> float:
         """The watched metric, turned so that greater is better."""
-        value = {"loss": -self.nll, "bleu": self.bleu, "chrf": self.chrf}[metric]
+        value = {"loss": -self.nll, "bleu": self.bleu, "chrf": self.chrf, "accuracy": self.accuracy}[metric]
         return -math.inf if value is None else value
 
     def scores(self) -> dict[str, float]:
         found = {"loss": self.nll, "perplexity": self.perplexity, "BLEU": self.bleu, "chrF": self.chrf}
+        found["accuracy"] = self.accuracy
         return {name: value for name, value in found.items() if value is not None}
 
     def row(self) -> dict[str, Any]:

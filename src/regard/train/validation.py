@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
+from torch import nn
 
 from regard.config import DecodeConfig
 from regard.data.batches import Batch
@@ -22,15 +23,21 @@ GREEDY = DecodeConfig(beam=1)
 
 
 @contextmanager
-def exactly(model: TranslationModel) -> Iterator[None]:
+def exactly(model: nn.Module) -> Iterator[None]:
     """Without dropout, and in float32: decoding goes a token at a time, where that is as fast."""
-    compute_dtype, model.compute_dtype = model.compute_dtype, None
+    compute_dtype = model.compute_dtype
+    set_precision(model, None)
     model.eval()
     try:
         yield
     finally:
-        model.compute_dtype = compute_dtype
+        set_precision(model, compute_dtype)  # type: ignore[arg-type]
         model.train()
+
+
+def set_precision(model: nn.Module, dtype: torch.dtype | None) -> None:
+    """That of the activations; None: the weights'."""
+    model.compute_dtype = dtype  # type: ignore[assignment]
 
 
 @torch.inference_mode()
@@ -41,7 +48,8 @@ def mean_nll(model: TranslationModel, batches: Sequence[Batch], device: torch.de
         src, tgt_in, tgt_out = (torch.from_numpy(ids).to(device) for ids in (batch.src, batch.tgt_in, batch.tgt_out))
         hidden_BLD = model.hidden(src, tgt_in)
         real = tgt_out != PAD
-        total += float(vocabulary_loss(hidden_BLD[real], model.output.weight, tgt_out[real], bias_V=model.output_bias).nll)
+        weight, bias = model.output.weight, model.output_bias
+        total += float(vocabulary_loss(hidden_BLD[real], weight, tgt_out[real], bias_V=bias).nll)
         count += batch.n_tokens
     return total / max(count, 1)
 

@@ -34,6 +34,7 @@ from regard.text.tokenizer import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGE
 from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 
 POSITIONS = 1024  # places of the table that the library makes
+ABSENT = -1  # the number of a begin that is only a copy of another word
 
 
 def export_marian(folder: Path, output: Path) -> None:
@@ -47,7 +48,7 @@ def export_marian(folder: Path, output: Path) -> None:
     files = tokenizer_files(tokenizer)
     source, target = (their_numbers(one) for one in (tokenizer.src, tokenizer.tgt))
     tensors = to_marian(config, weights, source, target)
-    start = start_number(folder, tokenizer.tgt, weights, target)
+    start = start_number(folder, weights, target)
     with atomic_folder(output) as temporary:
         write_json(temporary / CONFIG, marian_settings(config, source, target, start))
         write_json(temporary / GENERATION, generation_settings(description, target, start))
@@ -74,25 +75,23 @@ def check_shape(folder: Path, description: ModelDescription) -> ModelConfig:
     return config
 
 
-def their_numbers(vocabulary: Vocabulary) -> list[int | None]:
-    """For each id of ours, the number that it gets; None for a begin that is only a copy of another word."""
+def their_numbers(vocabulary: Vocabulary) -> list[int]:
+    """For each id of ours, the number that it gets."""
     if not isinstance(vocabulary, ListedVocabulary):
         return list(range(vocabulary.size))
     numbers = read_list(vocabulary.listing)
     has_start = START_PIECE in numbers
-    return [number if id != BOS or has_start else None for id, number in enumerate(listed_order(numbers))]
+    return [number if id != BOS or has_start else ABSENT for id, number in enumerate(listed_order(numbers))]
 
 
-def start_number(folder: Path, vocabulary: Vocabulary, weights: Weights, target: list[int | None]) -> int:
+def start_number(folder: Path, weights: Weights, target: list[int]) -> int:
     """The word that the decoder begins with: our begin, or the word whose copy it is."""
-    number = target[BOS]
-    if number is not None:
-        return number
+    if target[BOS] != ABSENT:
+        return target[BOS]
     table = weights["tgt_embedding.weight"]
     for id in (PAD, EOS):
-        original = target[id]
-        if original is not None and np.array_equal(table[id], table[BOS]):
-            return original
+        if np.array_equal(table[id], table[BOS]):
+            return target[id]
     raise ConfigError(f"{folder} begins with a word that its list of pieces does not have; it cannot be exported")
 
 
@@ -110,7 +109,7 @@ def list_pieces(vocabulary: Vocabulary) -> bytes:
     return json.dumps({piece: id for id, piece in enumerate(pieces)}, ensure_ascii=False).encode()
 
 
-def to_marian(config: ModelConfig, weights: Weights, source: list[int | None], target: list[int | None]) -> Weights:
+def to_marian(config: ModelConfig, weights: Weights, source: list[int], target: list[int]) -> Weights:
     """Our weights under their names."""
     back = np.argsort(turn_about(config.d_model))  # for each of their dimensions, ours
     tensors: Weights = {}
@@ -149,19 +148,17 @@ OWN_TABLES = {
 }
 
 
-def reordered(rows: np.ndarray, numbers: list[int | None]) -> np.ndarray:
+def reordered(rows: np.ndarray, numbers: list[int]) -> np.ndarray:
     """Each row at the place of its number."""
-    kept = [(number, id) for id, number in enumerate(numbers) if number is not None]
+    kept = [(number, id) for id, number in enumerate(numbers) if number != ABSENT]
     return rows[[id for _, id in sorted(kept)]]
 
 
-def size_of(numbers: list[int | None]) -> int:
-    return sum(number is not None for number in numbers)
+def size_of(numbers: list[int]) -> int:
+    return sum(number != ABSENT for number in numbers)
 
 
-def marian_settings(
-    config: ModelConfig, source: list[int | None], target: list[int | None], start: int
-) -> dict[str, Any]:
+def marian_settings(config: ModelConfig, source: list[int], target: list[int], start: int) -> dict[str, Any]:
     activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.ffn)
     # The library wants one number that both tables have; where it pads, nothing looks.
     padding = source[PAD] if size_of(source) <= size_of(target) else target[PAD]
@@ -194,8 +191,10 @@ def marian_settings(
     }
 
 
-def generation_settings(description: ModelDescription, target: list[int | None], start: int) -> dict[str, Any]:
-    never = sorted({target[PAD], target[UNK]} | ({start} - {target[EOS]}), key=str)
+def generation_settings(description: ModelDescription, target: list[int], start: int) -> dict[str, Any]:
+    never = {target[PAD], start} - {target[EOS]}
+    if description.decode.beam_rule == "paper":
+        never.add(target[UNK])
     return {
         "num_beams": description.decode.beam,
         "length_penalty": description.decode.length_penalty,
@@ -204,7 +203,7 @@ def generation_settings(description: ModelDescription, target: list[int | None],
         "eos_token_id": target[EOS],
         "forced_eos_token_id": target[EOS],
         "decoder_start_token_id": start,
-        "bad_words_ids": [[number] for number in never],
+        "bad_words_ids": [[number] for number in sorted(never)],
     }
 
 

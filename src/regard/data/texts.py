@@ -1,0 +1,198 @@
+"""Running text for a model of one text: read, given a vocabulary, encoded once, cut into windows.
+
+A text is a line of a file, or the whole file; each is followed by the sign of its end. They stand one after the other
+on disk, memory-mapped, and an epoch cuts all of them into windows, at another place each time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.config import CorpusConfig, DataConfig
+from regard.data.batches import Place
+from regard.data.cache import digest, settle, temporary_folder, write_synced
+from regard.data.corpus import expand, missing_file
+from regard.data.lines import read_lines
+from regard.data.prepare import Progress, Say
+from regard.data.store import PairStore, PairStoreWriter
+from regard.errors import ConfigError, DataError
+from regard.text.characters import Characters
+from regard.text.lexicon import Lexicon, SentencePieces, read_lexicon
+from regard.text.vocabulary import MASK_PIECE, Vocabulary
+from regard.text.vocabulary_training import train_vocabulary
+
+TEXTS_FORMAT = 1  # raise it when the same input would be encoded differently
+TEXTS_AT_ONCE = 10_000
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass
+class PreparedTexts:
+    """All that training on running text needs to know of it."""
+
+    lexicon: Lexicon
+    train: list[npt.NDArray[Any]]  # a corpus each: tokens, the ends of texts among them
+    weights: list[float]
+    valid: npt.NDArray[Any]
+
+
+def prepare_texts(data: DataConfig, cache: Path, say: Say, lexicon: Lexicon | None = None) -> PreparedTexts:
+    """Check every corpus, get a vocabulary, encode. With `lexicon`, that one is taken."""
+    check_texts(data)
+    if lexicon is None:
+        lexicon = get_lexicon(data, (text for corpus in data.train for text in read_texts(corpus)), cache, say)
+    train = [get_tokens(corpus, lexicon, cache, say) for corpus in data.train]
+    valid = [get_tokens(corpus, lexicon, cache, say) for corpus in data.valid]
+    say(f"{sum(map(len, train)):,} tokens to learn from, {sum(map(len, valid)):,} to validate on")
+    weights = [corpus.weight for corpus in data.train]
+    return PreparedTexts(lexicon, train, weights, np.concatenate(valid) if valid else np.empty(0, np.uint16))
+
+
+def check_texts(data: DataConfig) -> None:
+    """Raise at once for a corpus that is missing, of another kind or without a text."""
+    if not data.train:
+        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
+    for corpus in (*data.train, *data.valid):
+        if not corpus.text:
+            raise ConfigError(
+                "this model learns from running text: give each [[data.train]] and [[data.valid]] a `text`"
+            )
+        if corpus.whole and data.tokenizer.kind != "characters" and not data.tokenizer.files:
+            raise ConfigError(
+                f"text = {corpus.text!r} is to be one text with its line breaks (whole = true), which only a "
+                f"vocabulary of characters keeps: set data.tokenizer.kind = 'characters', or whole = false"
+            )
+        if next(read_texts(corpus), None) is None:
+            raise DataError(f"{corpus.text} has no text in it")
+
+
+def read_texts(corpus: CorpusConfig) -> Iterator[str]:
+    """Every text of a corpus that is not empty, in order."""
+    path = expand(corpus.text)
+    if not path.exists():
+        raise DataError(missing_file(corpus, corpus.text, path))
+    lines = read_lines(path)
+    if corpus.column:
+        lines = (line.split("\t")[corpus.column - 1] for line in lines if line.count("\t") >= corpus.column - 1)
+    if corpus.whole:
+        text = "".join(line + "\n" for line in lines)
+        text = text[round(len(text) * corpus.start) : round(len(text) * corpus.stop)]
+        lines = iter([text])
+    elif (corpus.start, corpus.stop) != (0.0, 1.0):
+        count = sum(1 for _ in read_lines(path))
+        lines = islice(lines, round(count * corpus.start), round(count * corpus.stop))
+    return (line for line in lines if line.strip())
+
+
+def get_lexicon(data: DataConfig, texts: Iterator[str], cache: Path, say: Say) -> Lexicon:
+    """The vocabulary that the settings ask for: read, found in the cache, or learnt from the texts."""
+    settings = data.tokenizer
+    if settings.files:
+        if len(settings.files) > 1:
+            raise ConfigError("a model of one text has one vocabulary: give data.tokenizer.files one file")
+        return SentencePieces(Vocabulary(expand(settings.files[0]).read_bytes()), data.lowercase)
+    determinants = {"format": TEXTS_FORMAT, "corpora": [identity(corpus) for corpus in data.train]}
+    how = {"lowercase": data.lowercase, "tokenizer": dataclasses.asdict(settings)}
+    folder = cache / "lexicon" / digest(determinants | how)
+    if files := {path.name: path.read_bytes() for path in folder.glob("*")}:
+        return read_lexicon(files, data.lowercase)
+    lexicon: Lexicon
+    if settings.kind == "characters":
+        lexicon = Characters.of(texts, settings.vocab_size, data.lowercase)
+    else:
+        say(f"training a {settings.kind} tokenizer of {settings.vocab_size:,} pieces")
+        cased = (text.lower() if data.lowercase else text for text in texts)
+        coverage = settings.character_coverage
+        vocabulary = train_vocabulary(cased, settings.kind, settings.vocab_size, coverage, symbols=[MASK_PIECE])
+        lexicon = SentencePieces(vocabulary, data.lowercase)
+    temporary = temporary_folder(folder)
+    for name, content in lexicon.files().items():
+        write_synced(temporary / name, content)
+    settle(temporary, folder)
+    return lexicon
+
+
+def get_tokens(corpus: CorpusConfig, lexicon: Lexicon, cache: Path, say: Say) -> npt.NDArray[Any]:
+    """The tokens of a corpus, each text followed by its end."""
+    files = {name: digest({"content": content.hex()}) for name, content in lexicon.files().items()}
+    determinants = {"format": TEXTS_FORMAT, "corpus": identity(corpus), "lexicon": files, "lower": lexicon.lowercase}
+    folder = cache / "texts" / digest(determinants)
+    if not folder.exists():
+        progress = Progress(say, f"encoding {Path(corpus.text).name}")
+        with PairStoreWriter(folder, lexicon.size, with_text=False, max_tokens=0) as writer:
+            texts = read_texts(corpus)
+            while some := list(islice(texts, TEXTS_AT_ONCE)):
+                encoded = [[*ids, lexicon.end] for ids in lexicon.encode(some)]
+                writer.append([[]] * len(some), encoded, [])
+                progress.add(len(some))
+            writer.finish({})
+    return PairStore(folder).tgt.values
+
+
+def identity(corpus: CorpusConfig) -> dict[str, Any]:
+    """What tells whether a corpus is the same as it was."""
+    path = expand(corpus.text or corpus.file or corpus.src)
+    status = path.stat()
+    cut = [corpus.whole, corpus.column, corpus.start, corpus.stop]
+    return {"file": [os.path.realpath(path), status.st_size, status.st_mtime_ns], "cut": cut}
+
+
+class Windows:
+    """An endless stream of windows over weighted corpora; all randomness comes from (seed, epoch)."""
+
+    def __init__(
+        self, tokens: Sequence[npt.NDArray[Any]], weights: Sequence[float], length: int, rows: int, seed: int
+    ) -> None:
+        self._tokens, self._weights = list(tokens), list(weights)
+        self._length, self._rows, self._seed = length, max(rows, 1), seed % 2**63
+        self._counts = [round(len(one) // length * weight) for one, weight in zip(tokens, weights, strict=True)]
+        if not any(self._counts):
+            raise DataError(
+                f"there is less text than one window of {length} tokens: give more text, or lower "
+                f"data.filters.max_tokens"
+            )
+        self.tokens_per_epoch = float(sum(self._counts) * length)
+
+    def iterate(self, place: Place) -> Iterator[tuple[Ids, Place]]:
+        """windows_BL, and where the next one is."""
+        epoch, number = place.epoch, place.batch
+        while True:
+            starts = self.starts(epoch)
+            n_batches = -(-len(starts) // self._rows)
+            for batch in range(number, n_batches):
+                chosen = starts[batch * self._rows : (batch + 1) * self._rows]
+                windows = np.stack([self._tokens[c][start : start + self._length] for c, start in chosen])
+                after = Place(epoch, 0, batch + 1) if batch + 1 < n_batches else Place(epoch + 1)
+                yield windows.astype(np.int64), after
+            epoch, number = epoch + 1, 0
+
+    def starts(self, epoch: int) -> list[tuple[int, int]]:
+        """(corpus, first token) of every window of an epoch, in its order."""
+        random = np.random.default_rng((self._seed, epoch))
+        found = []
+        for corpus, (tokens, count) in enumerate(zip(self._tokens, self._counts, strict=True)):
+            if not count:
+                continue
+            room = len(tokens) - self._length  # windows begin anywhere up to here
+            shift = int(random.integers(min(self._length, room + 1)))
+            places = np.arange(shift, room + 1, self._length)
+            chosen = [random.permutation(places) for _ in range(-(-count // len(places)))]
+            found += [(corpus, int(start)) for start in np.concatenate(chosen)[:count]]
+        return [found[i] for i in random.permutation(len(found))]
+
+
+def cut_evenly(tokens: npt.NDArray[Any], length: int, most: int) -> list[Ids]:
+    """Windows one after the other, the last perhaps shorter, at most so many, from all over the text."""
+    starts = list(range(0, len(tokens), length))
+    chosen = starts[:: max(1, -(-len(starts) // most))]
+    return [tokens[start : start + length].astype(np.int64) for start in chosen]

@@ -1,0 +1,107 @@
+"""Which target pieces a translation may need, by the pieces of its source: a lexical shortlist (Jean et al. 2015, 3.2).
+
+For each source piece: the target pieces it is mostly translated by (data/dictionary.py) and the one that is written
+the same, so that names can be copied. For every source: the most frequent target pieces, the end of the sentence, and
+the bytes, with which any text can be written. In a model folder it is one safetensors file of three arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from regard.data.dictionary import learn_dictionary
+from regard.data.prepare import Say
+from regard.data.store import PairStore
+from regard.errors import ConfigError, ModelFolderError
+from regard.folder import SHORTLIST, read_shortlist
+from regard.text.normalise import SPACE_MARK
+from regard.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+
+TRANSLATIONS = 100  # of a source piece
+FREQUENT = 400
+COUNTED_AT_ONCE = 1 << 22
+
+Tokens = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The target pieces of source piece s: pieces[starts[s] : starts[s + 1]]; and those of every source."""
+
+    always: Tokens
+    starts: Tokens
+    pieces: npt.NDArray[np.int32]
+
+    def allowed(self, sources: Iterable[Sequence[int]], prefixes: Iterable[Sequence[int]] = ()) -> Tokens:
+        """Every token that translations of these sources may be made of, in order; forced prefixes can be written."""
+        known = {token for ids in sources for token in ids if token < len(self.starts) - 1}
+        lists = [self.pieces[self.starts[token] : self.starts[token + 1]] for token in known]
+        forced = np.array([token for ids in prefixes for token in ids], np.int64)
+        return np.unique(np.concatenate([self.always, forced, *lists]))
+
+    def to_bytes(self) -> bytes:
+        """The contents of its file."""
+        return save({"always": self.always, "starts": self.starts, "pieces": self.pieces})
+
+
+def learn_shortlist(
+    stores: Sequence[PairStore],
+    tokenizer: Tokenizer,
+    say: Say,
+    translations: int = TRANSLATIONS,
+    frequent: int = FREQUENT,
+) -> Shortlist:
+    """What the training pairs tell, with so many pieces for each source piece and so many for all."""
+    src_size, tgt_size = tokenizer.src.size, tokenizer.tgt.size
+    most_frequent = np.argsort(-count_pieces(stores, tgt_size), kind="stable")[:frequent]
+    always = np.unique(np.concatenate([[PAD, UNK, BOS, EOS], most_frequent, writing_pieces(tokenizer)]))
+    dictionary = learn_dictionary(stores, src_size, tgt_size, translations, say)
+    same = {piece: token for token, piece in enumerate(tokenizer.tgt.pieces(range(tgt_size)))}
+    lists = []
+    for token, piece in enumerate(tokenizer.src.pieces(range(src_size))):
+        itself = np.array([same[piece]] if piece in same else [], np.int32)
+        lists.append(np.setdiff1d(np.concatenate([dictionary[token], itself]), always).astype(np.int32))
+    starts = np.cumsum([0, *map(len, lists)])
+    return Shortlist(always.astype(np.int64), starts.astype(np.int64), np.concatenate(lists))
+
+
+def count_pieces(stores: Sequence[PairStore], size: int) -> Tokens:
+    """How often each target piece occurs."""
+    counts = np.zeros(size, np.int64)
+    for store in stores:
+        for start in range(0, store.tgt.total, COUNTED_AT_ONCE):
+            counts += np.bincount(store.tgt.values[start : start + COUNTED_AT_ONCE], minlength=size)
+    return counts
+
+
+def writing_pieces(tokenizer: Tokenizer) -> list[int]:
+    """What any text can be written with, in a vocabulary that has bytes: these, and the space."""
+    target = tokenizer.tgt
+    pieces = target.pieces(range(target.size))
+    return [token for token, piece in enumerate(pieces) if piece == SPACE_MARK or target.kind_of(token) == "byte"]
+
+
+def load_shortlist(folder: Path, tgt_size: int) -> Shortlist:
+    """That of a model folder whose sums have been checked."""
+    content = read_shortlist(folder)
+    if content is None:
+        raise ConfigError(f"{folder} has no shortlist; make one with: regard shortlist {folder} --recipe RECIPE")
+    try:
+        arrays = load(content)
+        found = Shortlist(arrays["always"], arrays["starts"], arrays["pieces"])
+    except (SafetensorError, KeyError):
+        raise ModelFolderError(f"{folder / SHORTLIST} is no shortlist; make it again with regard shortlist") from None
+    for tokens in (found.always, found.pieces):
+        if tokens.size and not 0 <= tokens.min() <= tokens.max() < tgt_size:
+            raise ModelFolderError(
+                f"{folder / SHORTLIST} is that of another model: its pieces go up to {tokens.max()}, where the "
+                f"model's vocabulary has {tgt_size}; make it again with regard shortlist"
+            )
+    return found

@@ -1,0 +1,99 @@
+"""Learning to go on with a text: windows of running text, each token predicted from those before it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.config import RunConfig
+from regard.data.batches import Place
+from regard.data.texts import Ids, PreparedTexts, Windows, cut_evenly
+from regard.decode.generate import ENDED, Manner, generate
+from regard.folder import ModelDescription
+from regard.models.build import build_model, fitting
+from regard.models.language import LanguageModel
+from regard.train.loss import SummedLoss, vocabulary_loss
+from regard.train.one_text import describe_model, window_length
+from regard.train.probes import Moment, ProbeHistory
+from regard.train.reports import Sample, ValidationReport
+from regard.train.validation import exactly
+
+MOST_VALID = 512  # windows: enough for a mean to three digits
+SHOWN_TOKENS = 120
+MANNER = Manner(temperature=0.8, top_k=40)
+
+
+@dataclass(frozen=True)
+class WindowBatch:
+    """ids_BL, each followed by its target; the first is the sign of a beginning, where there is one."""
+
+    ids: Ids
+    targets: Ids
+
+    @property
+    def n_tokens(self) -> int:
+        return self.targets.size
+
+
+class LanguageTask:
+    def __init__(self, run: RunConfig, prepared: PreparedTexts, device: torch.device) -> None:
+        self.run, self.device, self.lexicon = run, device, prepared.lexicon
+        model = build_model(run.model)
+        self.model: LanguageModel = fitting(model, LanguageModel, run.model, "go on with a text").to(device)  # type: ignore[type-abstract]
+        self.lead = self.lexicon.prompt("")  # what generation begins with is what training begins with
+        length = window_length(run, self.model.longest_text) + 1 - len(self.lead)
+        rows = run.train.batch_tokens // length
+        self.windows = Windows(prepared.train, prepared.weights, length, rows, run.train.seed)
+        self.tokens_per_epoch = self.windows.tokens_per_epoch
+        self.valid = [self.batch(window[None]) for window in cut_evenly(prepared.valid, length, MOST_VALID)]
+        self.valid = [batch for batch in self.valid if batch.n_tokens]
+        self.has_validation = bool(self.valid)
+
+    def batch(self, window_BL: Ids) -> WindowBatch:
+        lead = np.broadcast_to(np.array(self.lead, np.int64), (len(window_BL), len(self.lead)))
+        whole = np.concatenate([lead, window_BL], axis=1)
+        return WindowBatch(whole[:, :-1], whole[:, 1:])
+
+    def batches(self, place: Place) -> Iterator[tuple[WindowBatch, Place]]:
+        return ((self.batch(window_BL), after) for window_BL, after in self.windows.iterate(place))
+
+    def loss(self, batch: WindowBatch, passes: int, r_drop: float) -> SummedLoss:
+        return self.summed(batch, passes, self.run.train.label_smoothing, r_drop)
+
+    def summed(self, batch: WindowBatch, passes: int, smoothing: float, r_drop: float) -> SummedLoss:
+        ids, targets = (torch.from_numpy(x).to(self.device).repeat(passes, 1) for x in (batch.ids, batch.targets))
+        hidden_ND: Tensor = self.model.hidden(ids).flatten(0, 1)
+        return vocabulary_loss(hidden_ND, self.model.output.weight, targets.flatten(), smoothing, r_drop)
+
+    @torch.inference_mode()
+    def measure(self, step: int, epoch: int) -> ValidationReport:
+        started = time.perf_counter()
+        with exactly(self.model):
+            total = sum(float(self.summed(batch, 1, 0.0, 0.0).nll) for batch in self.valid)
+            count = sum(batch.n_tokens for batch in self.valid)
+            samples = tuple(Sample("", "", self.write(seed)) for seed in range(self.run.train.samples))
+        return ValidationReport(step, epoch, total / count, None, None, time.perf_counter() - started, samples)
+
+    def write(self, seed: int) -> str:
+        """A text of the model's own."""
+        prompt = self.lead or [self.lexicon.end]
+        drawn = generate(self.model, self.lexicon, prompt, MANNER, max_tokens=SHOWN_TOKENS, seeds=[seed])
+        tokens = [int(tokens_R[0]) for tokens_R, _ in drawn]
+        return self.lexicon.decode([token for token in tokens if token not in (ENDED, self.lexicon.end)])
+
+    def describe(self) -> ModelDescription:
+        return describe_model(self.run, self.lexicon)
+
+    def name_batch(self, batch: WindowBatch) -> str:
+        return f"{len(batch.ids)} windows, the first {self.lexicon.decode(batch.ids[0].tolist())[:60]!r} …"
+
+    def begin_history(self) -> ProbeHistory:
+        return ProbeHistory(())
+
+    def look(self, history: ProbeHistory, step: int) -> Moment:
+        raise NotImplementedError("there are no probes of running text")

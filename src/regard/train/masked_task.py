@@ -1,0 +1,153 @@
+"""BERT's pre-training (Devlin et al. 2019, section 3.1): what stood under a mask, and whether a text follows another.
+
+15 of 100 tokens are to be found again: 80 % of them hidden under [MASK], 10 % under another token, 10 % left as they
+are. With the head `next`, a window is two stretches, [CLS] first [SEP] second [SEP], and in half of the windows the
+second is from somewhere else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+
+from regard.config import BertConfig, RunConfig
+from regard.data.batches import Place
+from regard.data.texts import Ids, PreparedTexts, Windows, cut_evenly
+from regard.errors import ConfigError
+from regard.folder import ModelDescription
+from regard.models.bert import FOLLOWS, RANDOM, Bert
+from regard.text.lexicon import Lexicon
+from regard.train.loss import SummedLoss, vocabulary_loss
+from regard.train.one_text import describe_model, window_length
+from regard.train.probes import Moment, ProbeHistory
+from regard.train.reports import ValidationReport
+from regard.train.validation import exactly
+
+ASKED, HIDDEN, REPLACED = 0.15, 0.8, 0.1
+MOST_VALID = 256  # windows
+NOT_ASKED = -1
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    ids: Ids  # BL, as the model sees them
+    segments: Ids  # BL
+    targets: Ids  # BL, NOT_ASKED where nothing is asked
+    follows: Ids  # B, or none
+
+    @property
+    def n_tokens(self) -> int:
+        return int(np.count_nonzero(self.targets != NOT_ASKED))
+
+
+class Masker:
+    """Makes questions of windows."""
+
+    def __init__(self, lexicon: Lexicon, pairs: bool, tokens: list[npt.NDArray[np.unsignedinteger]]) -> None:
+        if lexicon.mask is None:
+            raise ConfigError("this vocabulary has no [MASK], so nothing can be hidden: let Regard train one")
+        self.lexicon, self.mask, self.pairs, self.tokens = lexicon, lexicon.mask, pairs, tokens
+        self.special = 3 if pairs else 2  # [CLS], [SEP]
+
+    def __call__(self, window_BL: Ids, random: np.random.Generator) -> MaskedBatch:
+        rows, length = window_BL.shape
+        first, last = np.full((rows, 1), self.lexicon.begin), np.full((rows, 1), self.lexicon.end)
+        half = (length + 1) // 2
+        follows = np.empty(0, np.int64)
+        if self.pairs:
+            follows = np.where(random.random(rows) < 0.5, FOLLOWS, RANDOM)
+            second_BL = window_BL[:, half:].copy()
+            for row in np.flatnonzero(follows == RANDOM):
+                second_BL[row] = self.stretch(length - half, random)
+            ids = np.concatenate([first, window_BL[:, :half], last, second_BL, last], axis=1)
+            segments = np.zeros_like(ids)
+            segments[:, half + 2 :] = 1
+        else:
+            ids = np.concatenate([first, window_BL, last], axis=1)
+            segments = np.zeros_like(ids)
+        ordinary = (ids != self.lexicon.begin) & (ids != self.lexicon.end)
+        asked = ordinary & (random.random(ids.shape) < ASKED)
+        asked[:, 1] |= ~asked.any(axis=1)  # a window without a question would teach nothing
+        targets = np.where(asked, ids, NOT_ASKED)
+        draw = random.random(ids.shape)
+        others = random.integers(len(self.lexicon.never) + 1, self.lexicon.size, ids.shape)
+        seen = np.where(draw < HIDDEN, self.mask, np.where(draw < HIDDEN + REPLACED, others, ids))
+        return MaskedBatch(np.where(asked, seen, ids), segments, targets, follows.astype(np.int64))
+
+    def stretch(self, length: int, random: np.random.Generator) -> Ids:
+        """Tokens from anywhere."""
+        corpus = self.tokens[int(random.integers(len(self.tokens)))]
+        start = int(random.integers(max(len(corpus) - length, 1)))
+        return np.resize(corpus[start : start + length], length).astype(np.int64)
+
+
+class MaskedTask:
+    def __init__(self, run: RunConfig, config: BertConfig, prepared: PreparedTexts, device: torch.device) -> None:
+        self.run, self.device, self.lexicon = run, device, prepared.lexicon
+        self.model = Bert(config).to(device)
+        self.masker = Masker(self.lexicon, "next" in config.heads, prepared.train)
+        length = window_length(run, self.model.longest_text) - self.masker.special
+        rows = run.train.batch_tokens // (length + self.masker.special)
+        self.windows = Windows(prepared.train, prepared.weights, length, rows, run.train.seed)
+        self.tokens_per_epoch = self.windows.tokens_per_epoch * ASKED
+        windows = [window for window in cut_evenly(prepared.valid, length, MOST_VALID) if len(window) == length]
+        self.valid = [self.masker(window[None], np.random.default_rng((1, i))) for i, window in enumerate(windows)]
+        self.has_validation = bool(self.valid)
+
+    def batches(self, place: Place) -> Iterator[tuple[MaskedBatch, Place]]:
+        for window_BL, after in self.windows.iterate(place):
+            random = np.random.default_rng((self.run.train.seed % 2**63, place.epoch, place.batch, 1))
+            yield self.masker(window_BL, random), after
+            place = after
+
+    def loss(self, batch: MaskedBatch, passes: int, r_drop: float) -> SummedLoss:
+        return self.summed(batch, passes, self.run.train.label_smoothing, r_drop)
+
+    def summed(self, batch: MaskedBatch, passes: int, smoothing: float, r_drop: float) -> SummedLoss:
+        """Of the hidden tokens; the question of what follows is one more question a window."""
+        ids, segments, targets = (
+            torch.from_numpy(x).to(self.device).repeat(passes, 1) for x in (batch.ids, batch.segments, batch.targets)
+        )
+        hidden_BLD = self.model(ids, segments)
+        asked = targets != NOT_ASKED
+        head = self.model.need(self.model.masked_head, "masked")
+        found = vocabulary_loss(
+            self.model.masked_hidden(hidden_BLD[asked]),
+            self.model.output.weight,
+            targets[asked],
+            smoothing,
+            r_drop,
+            head.bias_V,
+        )
+        if not batch.follows.size:
+            return found
+        follows_B = torch.from_numpy(batch.follows).to(self.device).repeat(passes)
+        next_loss = F.cross_entropy(self.model.next_logits(hidden_BLD).float(), follows_B, reduction="sum")
+        # As in the paper the two means are added; the trainer divides by the number of hidden tokens.
+        return SummedLoss(found.objective + next_loss * (batch.n_tokens / len(batch.follows)), found.nll)
+
+    @torch.inference_mode()
+    def measure(self, step: int, epoch: int) -> ValidationReport:
+        started = time.perf_counter()
+        with exactly(self.model):
+            total = sum(float(self.summed(batch, 1, 0.0, 0.0).nll) for batch in self.valid)
+            count = sum(batch.n_tokens for batch in self.valid)
+        return ValidationReport(step, epoch, total / count, None, None, time.perf_counter() - started, ())
+
+    def describe(self) -> ModelDescription:
+        return describe_model(self.run, self.lexicon)
+
+    def name_batch(self, batch: MaskedBatch) -> str:
+        return f"{len(batch.ids)} windows, the first {self.lexicon.decode(batch.ids[0].tolist())[:60]!r} …"
+
+    def begin_history(self) -> ProbeHistory:
+        return ProbeHistory(())
+
+    def look(self, history: ProbeHistory, step: int) -> Moment:
+        raise NotImplementedError("there are no probes of masked text")

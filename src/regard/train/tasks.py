@@ -1,0 +1,102 @@
+"""Which task a model's family learns, and its data made ready."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import assert_never
+
+import torch
+
+from regard.config import (
+    BertConfig,
+    DeepSeekConfig,
+    GptConfig,
+    ModelConfig,
+    RecurrentConfig,
+    RunConfig,
+    T5Config,
+    ViTConfig,
+    with_vocabulary,
+)
+from regard.data.examples import PreparedImages, PreparedLabels, label_lexicon, prepare_images, prepare_labels
+from regard.data.prepare import Prepared, Say, prepare
+from regard.data.texts import PreparedTexts, prepare_texts
+from regard.errors import ConfigError
+from regard.folder import ModelDescription
+from regard.text.lexicon import Lexicon, read_lexicon
+from regard.text.tokenizer import Tokenizer
+from regard.train.label_task import ImageLabelTask, TextLabelTask
+from regard.train.language_task import LanguageTask
+from regard.train.masked_task import MaskedTask
+from regard.train.task import Task
+from regard.train.translation_task import TranslationTask
+
+AnyPrepared = Prepared | PreparedTexts | PreparedLabels | PreparedImages
+
+
+def prepare_run(
+    run: RunConfig, cache: Path, say: Say, saved: ModelDescription | None = None
+) -> tuple[RunConfig, AnyPrepared]:
+    """The data of a run, and the run with the sizes that follow from it. `saved`: whose tokenizer is to be taken."""
+    model = run.model
+    match model:
+        case ModelConfig() | RecurrentConfig() | T5Config():
+            tokenizer = None if saved is None else Tokenizer.from_files(saved.tokenizer, saved.lowercase)
+            pairs = prepare(run.data, cache, say, tokenizer)
+            return fill_sizes(run, pairs.tokenizer.src.size, pairs.tokenizer.tgt.size), pairs
+        case GptConfig() | DeepSeekConfig():
+            texts = prepare_texts(run.data, cache, say, saved_lexicon(saved))
+            return fill_sizes(run, texts.lexicon.size), texts
+        case BertConfig():
+            return prepare_bert(run, model, cache, say, saved)
+        case ViTConfig():
+            images = prepare_images(run.data, model)
+            return dataclasses.replace(run, model=dataclasses.replace(model, n_labels=len(images.labels))), images
+        case _:
+            assert_never(model)
+
+
+def prepare_bert(
+    run: RunConfig, model: BertConfig, cache: Path, say: Say, saved: ModelDescription | None
+) -> tuple[RunConfig, AnyPrepared]:
+    """Its heads say what it learns."""
+    if "classes" in model.heads:
+        lexicon = saved_lexicon(saved) or label_lexicon(run.data, cache, say)
+        labels = prepare_labels(run.data, lexicon, () if saved is None else saved.labels)
+        model = dataclasses.replace(model, n_labels=len(labels.labels), vocab_size=lexicon.size)
+        return dataclasses.replace(run, model=model), labels
+    if "masked" in model.heads:
+        texts = prepare_texts(run.data, cache, say, saved_lexicon(saved))
+        return fill_sizes(run, texts.lexicon.size), texts
+    raise ConfigError(
+        f"model.heads = {list(model.heads)} has nothing that Regard trains: 'masked' (and 'next') learn from running "
+        f"text, 'classes' from texts with labels"
+    )
+
+
+def saved_lexicon(saved: ModelDescription | None) -> Lexicon | None:
+    return None if saved is None else read_lexicon(saved.tokenizer, saved.lowercase)
+
+
+def fill_sizes(run: RunConfig, src: int, tgt: int | None = None) -> RunConfig:
+    """The run with the vocabulary sizes that its tokenizer has."""
+    return dataclasses.replace(run, model=with_vocabulary(run.model, src, tgt))
+
+
+def build_task(run: RunConfig, prepared: AnyPrepared, device: torch.device, say: Say) -> Task:
+    match prepared:
+        case Prepared():
+            return TranslationTask(run, prepared, device, say)
+        case PreparedTexts() if isinstance(run.model, BertConfig):
+            return MaskedTask(run, run.model, prepared, device)
+        case PreparedTexts():
+            return LanguageTask(run, prepared, device)
+        case PreparedLabels():
+            assert isinstance(run.model, BertConfig)
+            return TextLabelTask(run, run.model, prepared, device)
+        case PreparedImages():
+            assert isinstance(run.model, ViTConfig)
+            return ImageLabelTask(run, run.model, prepared, device)
+        case _:
+            assert_never(prepared)

@@ -1,0 +1,91 @@
+"""Learning to translate: pairs of sentences, the target predicted token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from regard.config import RunConfig
+from regard.data.batches import Batch, Batches, Place, validation_batches
+from regard.data.prepare import Prepared, Say
+from regard.folder import ModelDescription
+from regard.models.build import translation_model
+from regard.text.tokenizer import PAD
+from regard.train.loss import SummedLoss, vocabulary_loss
+from regard.train.probes import Moment, ProbeHistory, look
+from regard.train.reports import ValidationReport
+from regard.train.validation import validate
+
+
+class TranslationTask:
+    def __init__(self, run: RunConfig, prepared: Prepared, device: torch.device, say: Say) -> None:
+        train = run.train
+        self.run, self.device, self.tokenizer = run, device, prepared.tokenizer
+        self.model = translation_model(run.model).to(device)
+        sampling = run.data.tokenizer.sampling
+        self.stream = Batches(
+            prepared.train, prepared.weights, train.batch_tokens, train.seed, prepared.tokenizer, sampling
+        )
+        self.tokens_per_epoch = self.stream.tokens_per_epoch
+        valid = [pair for pair in prepared.valid if self.fits(pair)]
+        if left_out := len(prepared.valid) - len(valid):
+            say(f"{left_out} validation pairs are too long for the model's positions")
+        self.valid_batches = validation_batches(prepared.tokenizer, valid, train.batch_tokens)
+        self.valid_pairs = valid[: train.valid_translate]
+        self.has_validation = bool(self.valid_batches)
+
+    def fits(self, pair: tuple[str, str]) -> bool:
+        """Whether the model has positions for a pair."""
+        longest, (src, tgt) = self.model.longest_target, pair
+        if longest is None:
+            return True
+        return max(len(self.tokenizer.encode_src([src])[0]), len(self.tokenizer.encode_tgt([tgt])[0])) < longest
+
+    def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+        return self.stream.iterate(place)
+
+    def loss(self, batch: Batch, passes: int, r_drop: float) -> SummedLoss:
+        src, tgt_in, tgt_out = (
+            torch.from_numpy(ids).to(self.device).repeat(passes, 1) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
+        )
+        hidden_BLD = self.model.hidden(src, tgt_in)
+        real = tgt_out != PAD
+        smoothing = self.run.train.label_smoothing
+        weight, bias = self.model.output.weight, self.model.output_bias
+        return vocabulary_loss(hidden_BLD[real], weight, tgt_out[real], smoothing, r_drop, bias)
+
+    def measure(self, step: int, epoch: int) -> ValidationReport:
+        return validate(
+            self.model,
+            self.tokenizer,
+            self.valid_batches,
+            self.valid_pairs,
+            self.run.data.tgt_lang,
+            self.run.train.samples,
+            step,
+            epoch,
+            self.device,
+        )
+
+    def describe(self) -> ModelDescription:
+        data = self.run.data
+        prefixes = tuple(dict.fromkeys(corpus.prefix for corpus in data.train))
+        return ModelDescription(
+            self.run.model,
+            self.run.decode,
+            data.src_lang,
+            data.tgt_lang,
+            data.lowercase,
+            self.tokenizer.files(),
+            prefixes if any(prefixes) else (),
+        )
+
+    def name_batch(self, batch: Batch) -> str:
+        return f"{len(batch.src)} pairs, the first {self.tokenizer.decode_src(batch.src[0].tolist())!r}"
+
+    def begin_history(self) -> ProbeHistory:
+        return ProbeHistory.begin(self.run.train.probes, self.tokenizer, self.model)
+
+    def look(self, history: ProbeHistory, step: int) -> Moment:
+        return look(self.model, self.tokenizer, history, step)

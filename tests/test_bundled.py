@@ -1,0 +1,81 @@
+"""The models that come with the package, where a checkout has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regard import Translator
+from regard.folder import PROBES, WEIGHTS, read_description
+from regard.shelf import BUNDLED, describe, installed_models, model_folders
+from regard.text.guards import faults, is_grave
+from regard.weights import holds_bfloat16
+
+MOST_BYTES = 20_000_000  # each
+
+pytestmark = pytest.mark.skipif(not model_folders(BUNDLED), reason="no model comes with this checkout")
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Iterator[Translator]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("REGARD_MODELS", raising=False)
+        yield Translator()
+
+
+def test_both_ways_are_there() -> None:
+    models = [model for model in installed_models() if model.bundled]
+    assert {(model.src_lang, model.tgt_lang) for model in models} == {("zh", "en"), ("en", "zh")}
+
+
+@pytest.mark.parametrize("folder", model_folders(BUNDLED), ids=lambda path: path.name)
+def test_each_is_whole_and_small_and_says_what_it_is(folder: Path) -> None:
+    read_description(folder)
+    model = describe(folder, bundled=True)
+    assert model.size <= MOST_BYTES
+    assert holds_bfloat16(folder / WEIGHTS)
+    assert model.head.licence
+    assert "bleu" in {name.lower() for name in model.head.scores}
+    if (folder / PROBES).exists():
+        assert (folder / PROBES).stat().st_size < 3_000_000
+
+
+@pytest.mark.parametrize("word", ["苹果", "图书馆", "你好", "星期三", "hello", "Wednesday", "apple", "library"])
+def test_a_common_word_is_a_word(bundled: Translator, word: str) -> None:
+    [found] = bundled.translate([word])
+    assert faults(word, found.text, chinese=found.src_lang == "zh") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("请访问 https://example.com/a?b=c 了解更多。", "https://example.com/a?b=c"),
+        ("Write to me@example.org tomorrow.", "me@example.org"),
+        ("用 `pip install regard` 安装。", "`pip install regard`"),
+        ("我喜欢Python。", "Python"),
+        ("我有37个苹果。", "37"),
+        ("I was born in 1987.", "1987"),
+        ("我爱你❤️", "❤️"),
+    ],
+)
+def test_what_is_kept(bundled: Translator, text: str, kept: str) -> None:
+    assert kept in bundled(text)
+
+
+def test_no_everyday_sentence_has_a_grave_fault(bundled: Translator) -> None:
+    texts = ["我爱你。", "我愛你。", "今天天气很好，我们去公园吧！", "他说：“我很累。”", "哈哈哈哈！", "嗯"]
+    texts += ["I love you.", "Where is the station?", "No, no, no!", '"Come in," she said.', "Hmm", "ok"]
+    for found in bundled.translate(texts):
+        assert not is_grave(faults(found.source, found.text, chinese=found.src_lang == "zh")), found
+        assert not found.note
+
+
+def test_traditional_input_is_understood(bundled: Translator) -> None:
+    assert bundled("我愛你，後來去了圖書館。") == bundled("我爱你，后来去了图书馆。")
+
+
+def test_a_hundred_thousand_characters(bundled: Translator) -> None:
+    text = "今天天气很好。" * 14_000
+    assert len(bundled(text, beam=1, max_length_extra=5)) > 1000

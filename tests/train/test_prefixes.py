@@ -1,0 +1,67 @@
+"""One model, several tasks: prefixes in the recipe, in the model folder and on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.errors import ConfigError
+from regard.folder import read_description
+from regard.recipe import run_from_dict
+from regard.train.launch import start
+from regard.train.run import RunFolder
+from regard.translator import Translator
+
+
+def two_tasks(*prefixes: str) -> Any:
+    corpora = [
+        {"toy": toy, "size": 60, "prefix": prefix} for toy, prefix in zip(("copy", "reverse"), prefixes, strict=True)
+    ]
+    return run_from_dict(
+        {
+            "data": {"train": corpora, "valid": corpora, "tokenizer": {"vocab_size": 300}},
+            "model": {"family": "t5", "d_model": 16, "n_heads": 2, "head_size": 8, "d_ff": 16, "n_encoder_layers": 1}
+            | {"n_decoder_layers": 1},
+            "train": {"max_steps": 2, "threads": 1, "precision": "float32", "valid_translate": 2},
+        }
+    )
+
+
+def test_tasks_are_told_by_word_or_by_the_text_itself(tmp_path: Path, heard: Any) -> None:
+    outcome = start(two_tasks("say again: ", "turn round: "), RunFolder(tmp_path / "run"), heard)
+    assert outcome.model is not None
+    assert read_description(outcome.model).tasks == ("say again: ", "turn round: ")
+    translator = Translator(outcome.model)
+    texts = ["apple river", "stone"]
+    by_name = [one.alternatives[0].log_prob for one in translator.translate(texts, task="turn round: ")]
+    by_word = [one.alternatives[0].log_prob for one in translator.translate(texts, task="turn")]
+    by_text = [one.alternatives[0].log_prob for one in translator.translate([f"turn round: {text}" for text in texts])]
+    other = [one.alternatives[0].log_prob for one in translator.translate(texts, task="again")]
+    none = [one.alternatives[0].log_prob for one in translator.translate(texts, task="")]
+    assert by_name == by_word == by_text
+    assert by_name != other != none != by_name
+    with pytest.raises(ConfigError, match=r"has several tasks; say which .* 'say again: ', 'turn round: '"):
+        translator("apple")
+    with pytest.raises(ConfigError, match="has no task 'x'; it has 'say again: ', 'turn round: '"):
+        translator.translate(texts, task="x")
+    with pytest.raises(ConfigError, match="has 2 tasks with 'n'; it has 'say again: ', 'turn round: '"):
+        translator.translate(texts, task="n")
+
+
+def test_a_single_task_goes_without_saying(tmp_path: Path, heard: Any) -> None:
+    outcome = start(two_tasks("go: ", "go: "), RunFolder(tmp_path / "run"), heard)
+    assert outcome.model is not None
+    translator = Translator(outcome.model)
+    said, unsaid = (translator.translate([text])[0].alternatives[0].log_prob for text in ("go: apple", "apple"))
+    assert said == unsaid
+    assert said != translator.translate(["apple"], task="")[0].alternatives[0].log_prob
+
+
+def test_a_model_without_tasks_knows_none(tmp_path: Path, heard: Any) -> None:
+    outcome = start(two_tasks("", ""), RunFolder(tmp_path / "run"), heard)
+    assert outcome.model is not None
+    assert read_description(outcome.model).tasks == ()
+    with pytest.raises(ConfigError, match="it has no tasks: it does one thing only"):
+        Translator(outcome.model).translate(["apple"], task="copy")
