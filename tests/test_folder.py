@@ -19,14 +19,17 @@ from regard.folder import (
     CARD,
     CONFIG,
     FORMAT_VERSION,
+    SHORTLIST,
     SUMS,
     WEIGHTS,
     ModelDescription,
     check_sums,
     digest,
     read_description,
+    read_shortlist,
     read_weights,
     write_model,
+    write_shortlist,
 )
 from regard.models.transformer import Transformer
 from regard.one_way import OneWay
@@ -129,6 +132,45 @@ def test_writing_twice_gives_the_same_bytes(folder: Path, tmp_path: Path) -> Non
     write_model(again, describe(), weights(), "# 卡片\n")
     for path in folder.iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes()
+
+
+def test_a_shortlist_is_added_and_replaced(folder: Path) -> None:
+    assert read_shortlist(folder) is None
+    for content in (b"a shortlist", b"another"):
+        write_shortlist(folder, content)
+        assert read_shortlist(folder) == content
+        assert read_description(folder) == describe()
+    (folder / SHORTLIST).write_bytes(b"altered")
+    assert refused(folder) == f"{folder / SHORTLIST} was altered or damaged: it does not match SHA256SUMS"
+
+
+@pytest.mark.parametrize("before", [None, b"an older one"])
+def test_whoever_is_stopped_while_adding_a_shortlist_leaves_a_whole_model(
+    folder: Path, before: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every moment at which something gets its name."""
+    rename, stops = Path.rename, 0
+    for allowed in range(5):
+        if before is not None:
+            write_shortlist(folder, before)
+        left = iter(range(allowed))
+
+        def rename_or_stop(path: Path, target: Path, left: Iterator[int] = left) -> Path:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return rename(path, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", rename_or_stop)
+            try:
+                write_shortlist(folder, b"new")
+            except KeyboardInterrupt:
+                stops += 1
+        assert read_description(folder) == describe()
+        assert read_shortlist(folder) in (before, None, b"new")
+        assert not list(folder.glob(".*"))
+    assert read_shortlist(folder) == b"new"
+    assert stops >= 2
 
 
 @pytest.mark.parametrize("name", [CONFIG, WEIGHTS, CARD, "tokenizer.model"])

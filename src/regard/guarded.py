@@ -27,7 +27,7 @@ from regard.text.language import base_language
 from regard.text.normalise import normalise
 from regard.text.sentences import split_clauses
 from regard.text.stand_ins import StandIn, put_back, stand_in
-from regard.text.stretches import Stretch, cut_around, join, translate_marks, weave
+from regard.text.stretches import Stretch, cut_around, translate_marks, weave
 from regard.translation import NOTHING, Alternative, Translates, Translation, as_it_is, count_texts, join_alternatives
 
 WIDER = 4  # hypotheses at least, where the first had a fault
@@ -232,29 +232,40 @@ class Guarded(Translates):
         return [Stretch(clause, is_all_kept(clause), at > 0) for at, clause in enumerate(clauses)]
 
     def assemble(self, part: Part, pieces: Sequence[Stretch], found: Iterator[list[Alternative]]) -> Answer:
-        text, notes, used = "", [], []
+        woven, notes, used = [], [], []
         for piece in pieces:
-            if piece.kept:
-                text = join(text, piece, self.way.tgt_lang)
-                continue
-            alternatives = next(found)
-            used.append(alternatives[0] if alternatives else NOTHING)
-            words = next(filter(None, (self.force(piece.text, one.text) for one in alternatives)), None)
-            if words is None:
-                words = piece.text
-                notes.append(NO_WORD.format(words))
-            longer = join(text, dataclasses.replace(piece, text=words), self.way.tgt_lang)
-            if not text or not guards.is_loop(part.meant, longer):
-                text = longer
+            if not piece.kept:
+                alternatives = next(found)
+                used.append(alternatives[0] if alternatives else NOTHING)
+                words = next(filter(None, (self.force(part, piece.text, one.text) for one in alternatives)), None)
+                if words is None:
+                    notes.append(NO_WORD.format(piece.text))
+                piece = dataclasses.replace(piece, text=words or piece.text)
+            woven.append(piece)
+        text = self.unlooped(part, woven)
         whole = dataclasses.replace(join_alternatives(used, self.way.tgt_lang), text=text, parts=((part.meant, text),))
         return Answer((whole,), "; ".join(notes))
 
-    def force(self, source: str, text: str) -> str:
-        """The text without what is grave in it; nothing where nothing would be left."""
-        text = guards.cut_loops(source, self.mend(source, text))
+    def unlooped(self, part: Part, woven: list[Stretch]) -> str:
+        """The pieces as one text; where together they are a loop, without the last of what was translated."""
+        text = weave(woven, self.way.tgt_lang)
+        while len(woven) > 1 and guards.is_loop(part.meant, text):
+            translated = [at for at, piece in enumerate(woven) if not piece.kept]
+            if not translated:
+                break
+            gone = translated[-max(len(translated) // 4, 1) :]
+            woven = [piece for at, piece in enumerate(woven) if at not in gone]
+            text = weave(woven, self.way.tgt_lang)
+        return text
+
+    def force(self, part: Part, source: str, text: str) -> str:
+        """The text of a piece without what is grave in it; nothing where nothing would be left."""
+        text = guards.drop_copied(part.meant, self.mend(source, text), self.chinese)
+        text = guards.cut_loops(source, text)
         if not guards.ends_sentence(source):
             text = guards.without_end(text)
-        return "" if guards.is_grave(guards.faults(source, text, self.chinese)) else text
+        nothing = not any(character.isalnum() for character in text)
+        return "" if nothing or guards.is_grave(guards.faults(source, text, self.chinese)) else text
 
     # -- after the search
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,14 @@ class Shortlist:
         known = {token for ids in sources for token in ids if token < len(self.starts) - 1}
         lists = [self.pieces[self.starts[token] : self.starts[token + 1]] for token in known]
         forced = np.array([token for ids in prefixes for token in ids], np.int64)
-        return np.unique(np.concatenate([self.always, forced, *lists]))
+        open_V = np.zeros(max(self.size, int(forced.max(initial=0)) + 1), bool)  # several times as fast as sorting
+        open_V[np.concatenate([self.always, forced, *lists])] = True
+        return np.flatnonzero(open_V)
+
+    @cached_property
+    def size(self) -> int:
+        """One more than the largest token of it."""
+        return int(max(self.always.max(initial=0), self.pieces.max(initial=0))) + 1
 
     def to_bytes(self) -> bytes:
         """The contents of its file."""

@@ -141,15 +141,26 @@ def _third_phrase(matches: Sequence[re.Match[str]], allowed: int) -> int | None:
 
 def is_copy(source: str, translation: str, chinese: bool) -> bool:
     """Whether much of the translation is words of the source; names and numbers are the same in any language."""
-    words = _WORD.findall(source)
-    translated = (
-        _ANY_HAN.fullmatch if chinese else str.islower
-    )  # what ought to be: in English, no capital means no name
-    given = Counter(word.lower() for at, word in enumerate(words) if translated(word) or (at == 0 and not chinese))
+    given = Counter(_translatable(source, chinese))
     written = [word.lower() for word in _WORD.findall(translation) if not word.isdigit()]
     copied = (Counter(written) & given).total()
     # A Chinese character in English stands out more than an English word in Chinese.
     return copied > (0.3 if chinese else 0.5) * len(written)
+
+
+def drop_copied(source: str, translation: str, chinese: bool) -> str:
+    """The translation without words that are the source's."""
+    given = set(_translatable(source, chinese))
+    kept = _WORD.sub(lambda match: "" if match[0].lower() in given else match[0], translation)
+    return " ".join(kept.split())
+
+
+def _translatable(source: str, chinese: bool) -> list[str]:
+    """The words that ought to become others: Chinese ones; or English ones without a capital, and the first."""
+    words = _WORD.findall(source)
+    if chinese:
+        return [word for word in words if _ANY_HAN.fullmatch(word)]
+    return [word.lower() for at, word in enumerate(words) if word.islower() or (at == 0 and not word.isdigit())]
 
 
 # -- what is kept
@@ -164,7 +175,8 @@ def lost(source: str, translation: str, chinese: bool) -> list[str]:
     missing = []
     for span in spans:
         what = span.of(source)
-        if _written(what).search(translation):
+        on_the_hour = what == "00" and source[span.start - 1] in ":："
+        if on_the_hour or _written(what).search(translation):
             continue
         if span.kind == "name" or not (_is_amount(what) and _same_amount(source, span.stop, what, numbers)):
             missing.append(what)
