@@ -37,9 +37,9 @@ from regard.decode.model import SearchModel
 from regard.decode.search import pad_sources, search
 from regard.folder import read_description
 from regard.interop.ctranslate2 import export_ctranslate2
+from regard.models.load import read_model
 from regard.models.transformer import Transformer
 from regard.text.tokenizer import PAD, Tokenizer
-from regard.translator import load_model
 
 CPU = torch.device("cpu")
 COUNTS = {1: 8, 64: 128}  # sentences, by the size of a batch
@@ -180,11 +180,9 @@ def trained_subject(path: Path) -> Subject:
     """A model that ends its sentences itself."""
     description = read_description(path)
     sentences = multi30k(f"test_2016_flickr.{description.src_lang}")
-    model = load_model(path, description.model)
+    model = read_model(path, description.model, Transformer, "run beside CTranslate2")
     if sentences is None:
         raise SystemExit(f"REGARD_DATA has no multi30k/test_2016_flickr.{description.src_lang}.gz to translate")
-    if not isinstance(model, Transformer):
-        raise SystemExit(f"{path} is no Transformer, and CTranslate2 knows no other")
     tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
     return Subject(path.parent.name, model, path, tokenizer, tokenizer.encode_src(sentences), None)
 

@@ -57,7 +57,7 @@ class OneWay(Translates):
         self.tasks = description.tasks
         self.task: str | None = None
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = load_model(folder, description.model).to(self.device)
+        self.model = read_model(folder, description.model, TranslationModel, "translate").to(self.device)  # type: ignore[type-abstract]
         self.tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
         self.precision: SearchPrecision = precision
         self.shortlist = load_shortlist(folder, self.tokenizer.tgt.size) if shortlist else None
@@ -252,8 +252,3 @@ class OneWay(Translates):
                         f"sentence {number} has {len(ids):,} pieces, too many to look at whole; "
                         f"the limit is {self.max_whole:,}"
                     )
-
-
-def load_model(folder: Path, config: settings.FamilyConfig) -> TranslationModel:
-    """The model with its weights, ready to translate."""
-    return read_model(folder, config, TranslationModel, "translate")  # type: ignore[type-abstract]

@@ -41,7 +41,7 @@ def both(block: Residual, x: Tensor, change: Tensor, weight: Tensor) -> tuple[li
 @given(
     seed=st.integers(0, 1000),
     rows=st.integers(1, 40),
-    size=st.integers(2, 130),
+    size=st.integers(8, 130),  # of fewer the variance can be all rounding error
     dtype=st.sampled_from([torch.float32, torch.bfloat16]),
 )
 @settings(deadline=None, max_examples=40)
