@@ -24,7 +24,7 @@ from regard.core.norms import RMSNorm
 from regard.core.positions import RotaryPositions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
-from regard.models.language import LanguageModel
+from regard.models.language import LanguageModel, TextState
 
 SPREAD = 0.5  # of the weights at first, times d_model^-0.5: at the paper's width its 0.006 (section 4.2)
 
@@ -97,13 +97,13 @@ class DeepSeek(LanguageModel):
             x_BLD = layer(x_BLD, mask_LM)
         return self.last(self.last_norm(x_BLD))  # type: ignore[no-any-return]
 
-    def begin(self, rows: int, max_length: int) -> LatentState:
+    def begin(self, rows: int, max_length: int) -> TextState:
         """Nothing read yet, and room for `max_length` tokens a row."""
         c, weight = self.config, self.embedding.weight
         like = weight.new_empty(0, dtype=self.compute_dtype or weight.dtype)
-        return LatentState([LatentCache(rows, max_length, c.kv_rank + c.rotary_size, like=like) for _ in self.layers])
+        return TextState([LatentCache(rows, max_length, c.kv_rank + c.rotary_size, like=like) for _ in self.layers])
 
-    def read(self, ids_RL: Tensor, state: LatentState) -> Tensor:
+    def read(self, ids_RL: Tensor, state: TextState) -> Tensor:
         """hidden_RLD of these tokens, which stand after what `state` has read."""
         start, length = state.length, ids_RL.shape[1]
         x_RLD = self.embed(ids_RL)
@@ -111,19 +111,3 @@ class DeepSeek(LanguageModel):
         for layer, cache in zip(self.layers, state.layers, strict=True):
             x_RLD = layer(x_RLD, mask_LM, cache)
         return self.last(self.last_norm(x_RLD))  # type: ignore[no-any-return]
-
-
-class LatentState:
-    """What is remembered of the text that has been read, layer by layer."""
-
-    def __init__(self, layers: list[LatentCache]) -> None:
-        self.layers = layers
-
-    @property
-    def length(self) -> int:
-        return self.layers[0].length
-
-    def reorder(self, rows_R: Tensor) -> None:
-        """Keep these rows in this order."""
-        for cache in self.layers:
-            cache.reorder(rows_R)

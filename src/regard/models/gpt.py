@@ -24,7 +24,7 @@ from regard.core.norms import LayerNorm
 from regard.core.positions import LearnedPositions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
-from regard.models.language import LanguageModel
+from regard.models.language import LanguageModel, TextState
 
 SPREAD = 0.02  # of the weights at first
 
@@ -117,19 +117,3 @@ class Gpt(LanguageModel):
         for layer, cache in zip(self.layers, state.layers, strict=True):
             x_RLD = layer(x_RLD, mask_LM, cache)
         return self.last(self.last_norm(x_RLD))  # type: ignore[no-any-return]
-
-
-class TextState:
-    """The keys and values of what has been read, layer by layer."""
-
-    def __init__(self, layers: list[GrowingCache]) -> None:
-        self.layers = layers
-
-    @property
-    def length(self) -> int:
-        return self.layers[0].length
-
-    def reorder(self, rows_R: Tensor) -> None:
-        """Keep these rows in this order."""
-        for cache in self.layers:
-            cache.reorder(rows_R)

@@ -9,12 +9,15 @@ Shapes: B batch, L length, D model, V vocabulary, R rows of texts being written.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.core.cache import GrowingCache
 from regard.core.embeddings import Embedding
+from regard.core.latent import LatentCache
 
 
 class LanguageModel(nn.Module, ABC):
@@ -53,3 +56,19 @@ class LanguageModel(nn.Module, ABC):
     def step(self, tokens_R: Tensor, state: Any) -> Tensor:
         """Feed one token a row; logits_RV of the next."""
         return self.project(self.read(tokens_R[:, None], state))[:, 0]
+
+
+class TextState:
+    """What is remembered of the text so far, layer by layer: keys and values, or what they are made from."""
+
+    def __init__(self, layers: Sequence[GrowingCache | LatentCache]) -> None:
+        self.layers = list(layers)
+
+    @property
+    def length(self) -> int:
+        return self.layers[0].length
+
+    def reorder(self, rows_R: Tensor) -> None:
+        """Keep these rows in this order."""
+        for cache in self.layers:
+            cache.reorder(rows_R)
