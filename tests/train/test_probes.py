@@ -100,6 +100,32 @@ def test_moments_after_the_checkpoint_are_made_again(toy_run: Any, tmp_path: Pat
     assert folder.probes.read_bytes() == whole
 
 
+def test_a_training_that_starts_from_a_model_goes_on_with_its_history(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    first, whole, broken = (RunFolder(tmp_path / name) for name in ("first", "whole", "broken"))
+    start(toy_run("train.probes=['c b', 'b', 'a b c']"), first, heard)
+    again = (SENTENCES, f"train.init='{first.model}'")
+    start(toy_run(*again), whole, heard)
+    remembered, history = read_history(first.model / "probes.safetensors"), read_history(whole.probes)
+    assert [probe.text for probe in history.probes] == ["a b c", "c b"]
+    old = [moment.step for moment in remembered.moments]
+    assert [moment.step for moment in history.moments] == [*old, 14, 17, 20, 23]  # 2, 5, 8 and 11 of its own steps
+    assert history.moments[0].written == (remembered.moments[0].written[2], remembered.moments[0].written[0])
+    for path, weights_HLM in remembered.moments[3].maps[2].items():
+        assert np.array_equal(history.moments[3].maps[0][path], weights_HLM)
+    beside = read_history(whole.model / "probes.safetensors")
+    assert (beside.moments[0].step, beside.moments[-1].step, len(beside.moments)) == (0, 24, 16)
+    start(toy_run(*again, "train.max_steps=8"), broken, heard)
+    resume(toy_run(*again), broken, heard)
+    assert broken.probes.read_bytes() == whole.probes.read_bytes()
+
+
+def test_a_model_that_remembers_other_sentences_is_of_no_use(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    first, second = RunFolder(tmp_path / "first"), RunFolder(tmp_path / "second")
+    start(toy_run("train.probes=['c b']", "train.max_steps=4"), first, heard)
+    start(toy_run(SENTENCES, f"train.init='{first.model}'", "train.max_steps=4"), second, heard)
+    assert [moment.step for moment in read_history(second.probes).moments] == [0, 1, 2, 3, 4]
+
+
 def test_other_probes_begin_where_the_run_goes_on(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     folder = RunFolder(tmp_path / "run")
     start(toy_run(SENTENCES, "train.max_steps=8"), folder, heard)

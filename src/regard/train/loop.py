@@ -26,7 +26,7 @@ from regard.core.precision import choose_dtype
 from regard.data.batches import Place
 from regard.errors import TrainingDiverged
 from regard.files import atomic_write
-from regard.folder import read_weights
+from regard.folder import PROBES, read_weights
 from regard.train.card import model_card
 from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint, save_checkpoint
 from regard.train.ema import MovingAverage
@@ -82,6 +82,8 @@ class Trainer:
                 parameter.copy_(torch.from_numpy(given[name]))
         if self.average is not None:
             self.average = MovingAverage(self.model, self.run.train.ema)
+        if (folder / PROBES).is_file():
+            self.history = self.history.after(read_history(folder / PROBES))
         self.listener.message(f"{len(fitting)} of {len(self.names)} weights are those of {folder}; the others are new")
 
     def restore(self, step: int) -> None:

@@ -4,7 +4,8 @@ A *probe* is a sentence that the recipe names (`train.probes`). From random weig
 apart, it is translated greedily, and every self- and cross-attention map over it and that translation is kept, in 8
 bits a weight. The run's folder has every moment; the model's folder has about sixteen of them, the last of which is
 the model itself. Both are one safetensors file: an array "step/probe/tap" of H × L × M for each map, and in the
-metadata, as JSON, the sentences and what they became.
+metadata, as JSON, the sentences and what they became. A run that starts from a model that remembers its own training
+goes on with that history, and counts its steps from there.
 
 Shapes: L target length or source length, M source length or target length, H heads.
 """
@@ -70,6 +71,7 @@ class ProbeHistory:
 
     probes: tuple[Probe, ...]
     moments: tuple[Moment, ...] = field(default=(), repr=False)
+    before: int = 0  # steps of the trainings before this one; those of the moments count from the first
 
     @classmethod
     def begin(cls, texts: Sequence[str], tokenizer: Tokenizer, model: TranslationModel) -> ProbeHistory:
@@ -86,18 +88,32 @@ class ProbeHistory:
             probes.append(Probe(text, (*tokenizer.src.pieces(ids), "</s>")))
         return cls(tuple(probes))
 
+    def after(self, other: ProbeHistory) -> ProbeHistory:
+        """This one, with what the model that the training starts from remembers of the same sentences."""
+        if not other.moments or any(probe not in other.probes for probe in self.probes):
+            return self
+        places = [other.probes.index(probe) for probe in self.probes]
+        moments = [
+            Moment(one.step, tuple(one.written[i] for i in places), tuple(one.maps[i] for i in places))
+            for one in other.moments
+        ]
+        return dataclasses.replace(self, moments=tuple(moments), before=moments[-1].step)
+
     def is_due(self, step: int) -> bool:
         """Whether this step is a moment: every one at first, then rarer and rarer."""
         if not self.probes:
             return False
-        return not self.moments or step >= max(self.moments[-1].step + 1, GROWTH * self.moments[-1].step)
+        last = self.moments[-1].step if self.moments else -1
+        return self.before + step >= max(last + 1, GROWTH * last)
 
     def with_moment(self, moment: Moment) -> ProbeHistory:
         """One moment more; where there is one of that step already, it is replaced."""
-        return dataclasses.replace(self, moments=(*self.until(moment.step - 1).moments, moment))
+        earlier = tuple(one for one in self.moments if one.step < moment.step)
+        return dataclasses.replace(self, moments=(*earlier, moment))
 
     def until(self, step: int) -> ProbeHistory:
-        return dataclasses.replace(self, moments=tuple(one for one in self.moments if one.step <= step))
+        """As it was in this step of this training."""
+        return dataclasses.replace(self, moments=tuple(one for one in self.moments if one.step <= self.before + step))
 
     def thinned(self) -> ProbeHistory:
         """As many moments as are kept beside a model, the first and the last among them.
@@ -128,7 +144,7 @@ def look(model: TranslationModel, tokenizer: Tokenizer, history: ProbeHistory, s
         found = search(model, sources, GREEDY, model.output.weight.device)
         pairs = [(ids, hypotheses[0]) for ids, hypotheses in zip(sources, found, strict=True)]
         maps = [attention_maps(model, ids, best) for ids, best in pairs]
-    return Moment(step, tuple(written(tokenizer, best) for _, best in pairs), tuple(maps))
+    return Moment(history.before + step, tuple(written(tokenizer, best) for _, best in pairs), tuple(maps))
 
 
 def written(tokenizer: Tokenizer, best: Hypothesis) -> Written:
@@ -174,6 +190,7 @@ def describe(history: ProbeHistory) -> dict[str, Any]:
             {"step": moment.step, "written": [dataclasses.asdict(one) for one in moment.written]}
             for moment in history.moments
         ],
+        "before": history.before,
     }
 
 
@@ -187,7 +204,8 @@ def read_history(path: Path) -> ProbeHistory:
                 step, number, tap = name.split("/", 2)
                 maps.setdefault((step, number), {})[tap] = file.get_tensor(name)
         probes = tuple(Probe(one["text"], tuple(one["src"])) for one in described["probes"])
-        return ProbeHistory(probes, tuple(moment_from(one, maps) for one in described["moments"]))
+        moments = tuple(moment_from(one, maps) for one in described["moments"])
+        return ProbeHistory(probes, moments, described.get("before", 0))
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise RunError(f"{path} cannot be read: {error!r}. It is only for looking at: it may be deleted.") from None
 
