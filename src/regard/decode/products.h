@@ -163,13 +163,13 @@ class Product {
     }
   }
 
-  // `out` has rows of `padded` columns.
-  void operator()(const Rows<Form>& x, int64_t first, int64_t rows, float* out) const {
+  // `out` has rows of `padded` columns. With `relu`, what is below zero becomes zero on the way.
+  void operator()(const Rows<Form>& x, int64_t first, int64_t rows, float* out, bool relu = false) const {
     for (int64_t band = 0; band < padded; band += WIDE * LANES) {
       int64_t vectors = std::min<int64_t>(WIDE, (padded - band) / LANES);
       for (int64_t row = 0; row < rows; row += TALL) {
         int64_t height = std::min<int64_t>(TALL, rows - row);
-        (this->*TILES[vectors - 1][height - 1])(x, first + row, band, out + row * padded + band);
+        (this->*TILES[vectors - 1][height - 1])(x, first + row, band, out + row * padded + band, relu);
       }
     }
   }
@@ -219,10 +219,10 @@ class Product {
 #else
   static constexpr int TALL = 4, WIDE = 1;
 #endif
-  using Tile = void (Product::*)(const Rows<Form>&, int64_t, int64_t, float*) const;
+  using Tile = void (Product::*)(const Rows<Form>&, int64_t, int64_t, float*, bool) const;
 
   template <int R, int N>
-  void tile(const Rows<Form>& x, int64_t first, int64_t band, float* out) const {
+  void tile(const Rows<Form>& x, int64_t first, int64_t band, float* out, bool relu) const {
     typename Form::Sum sums[R][N] = {};
     const Words* columns_of[N];
     for (int n = 0; n < N; ++n) columns_of[n] = data_.get() + (band / LANES + n) * words;
@@ -254,6 +254,7 @@ class Product {
         } else {
           value = sums[r][n] + bias;
         }
+        if (relu) value = value < 0 ? Floats{} : value;
         std::memcpy(out + r * padded + n * LANES, &value, sizeof value);
       }
     }

@@ -95,7 +95,7 @@ class Stream {
     float* change = bench.change.at_least(Bench<Form>::AT_ONCE * ffn.down.padded);
     for (int64_t first = 0; first < rows; first += Bench<Form>::AT_ONCE) {
       int64_t count = std::min(Bench<Form>::AT_ONCE, rows - first);
-      ffn.up(bench.seen, first, count, hidden);
+      ffn.up(bench.seen, first, count, hidden, kind == RELU);
       for (int64_t r = 0; r < count; ++r) {
         activate(hidden + r * ffn.up.padded, up, kind);
         bench.between.take(r, hidden + r * ffn.up.padded);
