@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -64,10 +65,9 @@ def command(
         if not no_browser:
             webbrowser.open(address)
 
-    try:
+    with suppress(KeyboardInterrupt):  # the server may have taken it for its own
         serve(bound, host, folders, runs, announce)
-    except KeyboardInterrupt:
-        click.echo("the explorer has ended")
+    click.echo("the explorer has ended")
 
 
 def find_models(runs: Path, text: str | None) -> list[Path]:
