@@ -23,8 +23,8 @@ from regard.models.vit import ViT
 from regard.text.tokenizer import PAD
 from regard.train.loss import SummedLoss
 from regard.train.one_text import describe_model, window_length
-from regard.train.probes import Moment, ProbeHistory
 from regard.train.reports import ValidationReport
+from regard.train.task import WithoutProbes
 from regard.train.validation import exactly
 
 VALID_ROWS = 64
@@ -40,7 +40,7 @@ class LabelBatch:
         return len(self.labels)
 
 
-class LabelTask(ABC):
+class LabelTask(WithoutProbes, ABC):
     """What both share; `logits`, and how a batch is made of the numbers of its examples, is their own."""
 
     model: nn.Module
@@ -101,12 +101,6 @@ class LabelTask(ABC):
 
     def name_batch(self, batch: LabelBatch) -> str:
         return f"{len(batch.labels)} examples"
-
-    def begin_history(self) -> ProbeHistory:
-        return ProbeHistory(())
-
-    def look(self, history: ProbeHistory, step: int) -> Moment:
-        raise NotImplementedError("there are no probes of labels")
 
 
 class TextLabelTask(LabelTask):

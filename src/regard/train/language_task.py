@@ -19,8 +19,8 @@ from regard.models.build import build_model, fitting
 from regard.models.language import LanguageModel
 from regard.train.loss import SummedLoss, vocabulary_loss
 from regard.train.one_text import describe_model, window_length
-from regard.train.probes import Moment, ProbeHistory
 from regard.train.reports import Sample, ValidationReport
+from regard.train.task import WithoutProbes
 from regard.train.validation import exactly
 
 MOST_VALID = 512  # windows: enough for a mean to three digits
@@ -40,7 +40,7 @@ class WindowBatch:
         return self.targets.size
 
 
-class LanguageTask:
+class LanguageTask(WithoutProbes):
     def __init__(self, run: RunConfig, prepared: PreparedTexts, device: torch.device) -> None:
         self.run, self.device, self.lexicon = run, device, prepared.lexicon
         model = build_model(run.model)
@@ -91,9 +91,3 @@ class LanguageTask:
 
     def name_batch(self, batch: WindowBatch) -> str:
         return f"{len(batch.ids)} windows, the first {self.lexicon.decode(batch.ids[0].tolist())[:60]!r} …"
-
-    def begin_history(self) -> ProbeHistory:
-        return ProbeHistory(())
-
-    def look(self, history: ProbeHistory, step: int) -> Moment:
-        raise NotImplementedError("there are no probes of running text")

@@ -25,8 +25,8 @@ from regard.models.bert import FOLLOWS, RANDOM, Bert
 from regard.text.lexicon import Lexicon
 from regard.train.loss import SummedLoss, vocabulary_loss
 from regard.train.one_text import describe_model, window_length
-from regard.train.probes import Moment, ProbeHistory
 from regard.train.reports import ValidationReport
+from regard.train.task import WithoutProbes
 from regard.train.validation import exactly
 
 ASKED, HIDDEN, REPLACED = 0.15, 0.8, 0.1
@@ -87,7 +87,7 @@ class Masker:
         return np.resize(corpus[start : start + length], length).astype(np.int64)
 
 
-class MaskedTask:
+class MaskedTask(WithoutProbes):
     def __init__(self, run: RunConfig, config: BertConfig, prepared: PreparedTexts, device: torch.device) -> None:
         self.run, self.device, self.lexicon = run, device, prepared.lexicon
         self.model = Bert(config).to(device)
@@ -145,9 +145,3 @@ class MaskedTask:
 
     def name_batch(self, batch: MaskedBatch) -> str:
         return f"{len(batch.ids)} windows, the first {self.lexicon.decode(batch.ids[0].tolist())[:60]!r} …"
-
-    def begin_history(self) -> ProbeHistory:
-        return ProbeHistory(())
-
-    def look(self, history: ProbeHistory, step: int) -> Moment:
-        raise NotImplementedError("there are no probes of masked text")

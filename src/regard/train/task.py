@@ -54,3 +54,13 @@ class Task(Protocol):
 
     def look(self, history: ProbeHistory, step: int) -> Moment:
         """One such look."""
+
+
+class WithoutProbes:
+    """For tasks in which there is nothing to look at between steps."""
+
+    def begin_history(self) -> ProbeHistory:
+        return ProbeHistory(())
+
+    def look(self, history: ProbeHistory, step: int) -> Moment:
+        raise AssertionError("there are no probes, so nobody looks")
