@@ -70,7 +70,7 @@ def command(
       regard evaluate --model A --against B --src test.en --ref test.de
     """
     from regard.data.corpus import read_pairs
-    from regard.decode.quality import compare, measure
+    from regard.decode.quality import measure
 
     check_output(outputs)
     if model_path is not None and recipe is not None and not translates(model_path):
@@ -99,12 +99,21 @@ def command(
     }
     if rival is not None:
         other = translate_all(rival, pairs, options)
-        with spinner("comparing by bootstrap"):
-            rows = compare(translations, other, references, lang, lowercase)
-        result["against"] = {"model": str(against), "bootstrap": [vars(row) for row in rows]}
+        result["against"] = bootstrap(str(against), translations, other, references, lang, lowercase)
     if outputs is not None:
         write_output("".join(line + "\n" for line in translations), outputs)
     click.echo(json.dumps(result, ensure_ascii=False, indent=2) if as_json else readable(result))
+
+
+def bootstrap(
+    rival: str, translations: list[str], others: list[str], references: list[str], lang: str, lowercase: bool
+) -> dict[str, Any]:
+    """Whether the rival's translations are really better or worse."""
+    from regard.decode.quality import compare
+
+    with spinner("comparing by bootstrap"):
+        rows = compare(translations, others, references, lang, lowercase)
+    return {"model": rival, "bootstrap": [vars(row) for row in rows]}
 
 
 def translates(path: Path) -> bool:
