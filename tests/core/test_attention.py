@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.core.attention import FUSED_FROM, MultiHeadAttention, fused_attention, reference_attention
+from regard.core.attention import (
+    FUSED_FROM,
+    FUSED_FROM_BFLOAT16,
+    MultiHeadAttention,
+    fused_attention,
+    reference_attention,
+)
 from regard.core.cache import FixedCache
 from regard.core.masks import causal_mask, padding_mask
 from regard.core.taps import record
@@ -162,6 +168,14 @@ def test_cross_attention_from_its_cache() -> None:
     x, memory = numbers(3, 4, 8, seed=9), numbers(3, 5, 8, seed=10)
     mask = padding_mask(PADDED, 0)
     close(ours(x, None, mask, cache=FixedCache(*ours.keys_and_values(memory))), ours(x, memory, mask))
+
+
+def test_in_bfloat16_only_very_large_scores_go_to_the_fused_kernel() -> None:
+    ours = MultiHeadAttention(4, 1).bfloat16()
+    for n_queries, fused in ((FUSED_FROM // 256, False), (FUSED_FROM_BFLOAT16 // 256, True)):
+        with Calls() as calls, torch.no_grad():
+            ours(torch.zeros(1, n_queries, 4, dtype=torch.bfloat16), torch.zeros(1, 256, 4, dtype=torch.bfloat16))
+        assert calls.fused == fused
 
 
 def test_large_scores_go_to_the_fused_kernel_unless_somebody_looks() -> None:

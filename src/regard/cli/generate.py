@@ -36,7 +36,7 @@ def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json:
     \b
     Examples:
       regard generate "ROMEO:" --model runs/gpt-shakespeare/model
-      regard generate "床前明月光" --model runs/gpt-tang-poems/model --temperature 0.8 --top-k 20
+      regard generate "五言四句：床前明月光" --model runs/gpt-tang-poems/model --temperature 0.8 --top-k 20
       regard generate - --model gpt2 --n 3 --json < beginning.txt
     """
     if prompt == "-":

@@ -25,12 +25,18 @@ from regard.core.taps import Tap
 
 Kernel = Literal["auto", "reference", "fused"]
 Change = Callable[[Tensor], Tensor]
-# PyTorch's fused CPU kernel is slower than three plain operators until the score matrix is large.
-FUSED_FROM = 256 * 256
+# PyTorch's fused CPU kernel is slower than three plain operators until the score matrix is large; with bfloat16,
+# whose plain products are fast, until it is very large.
+FUSED_FROM, FUSED_FROM_BFLOAT16 = 256 * 256, 768 * 768
 
 
 def unchanged(x: Tensor) -> Tensor:
     return x
+
+
+def fused_pays(q_BHLK: Tensor, k_BHMK: Tensor) -> bool:
+    least = FUSED_FROM_BFLOAT16 if q_BHLK.dtype == torch.bfloat16 else FUSED_FROM
+    return q_BHLK.shape[2] * k_BHMK.shape[2] >= least or q_BHLK.device.type != "cpu"
 
 
 def reference_attention(
@@ -134,8 +140,7 @@ class MultiHeadAttention(nn.Module):
         """The heads' values under the kernel that fits; whoever listens to the weights gets the reference."""
         scale = self.scale
         listened = self.scores.heard or self.weights.heard
-        large = q.shape[2] * k.shape[2] >= FUSED_FROM or q.device.type != "cpu"
-        if not listened and (self.kernel == "fused" or (self.kernel == "auto" and large)):
+        if not listened and (self.kernel == "fused" or (self.kernel == "auto" and fused_pays(q, k))):
             return fused_attention(q, k, v, mask, scale, bias, self.dropout.rate if self.training else 0.0)[0]
         seen = {"see_scores": self.scores, "see_weights": self.weights} if listened else {}
         return reference_attention(q, k, v, mask, scale, bias, dropout=self.dropout, **seen)[0]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.core.attention import FUSED_FROM, fused_attention, reference_attention
+from regard.core.attention import fused_attention, fused_pays, reference_attention
 from regard.core.dropout import Dropout
 from regard.core.linear import Linear
 from regard.core.norms import RMSNorm
@@ -128,8 +128,7 @@ class LatentAttention(nn.Module):
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """Under the kernel that fits, as in core/attention.py; whoever listens to the weights gets the reference."""
         listened = self.scores.heard or self.weights.heard
-        large = q.shape[2] * k.shape[2] >= FUSED_FROM or q.device.type != "cpu"
-        if large and not listened and k.shape[1] == q.shape[1]:
+        if fused_pays(q, k) and not listened and k.shape[1] == q.shape[1]:
             return fused_attention(q, k, v, mask, self.scale, None, self.dropout.rate if self.training else 0.0)[0]
         seen = {"see_scores": self.scores, "see_weights": self.weights} if listened else {}
         return reference_attention(q, k, v, mask, self.scale, None, dropout=self.dropout, **seen)[0]

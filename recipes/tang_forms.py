@@ -1,0 +1,49 @@
+"""Tang poems with their form before them, so that a model that has read them writes the form it is asked for.
+
+    python recipes/tang_forms.py runs/tang
+    regard train recipes/gpt-tang-poems.toml
+    regard generate "七言八句：" --model runs/gpt-tang-poems/model
+
+Written: train.txt and valid.txt, a poem a line. 五言八句 is eight lines of five characters, 七言四句 four of seven, and
+so on; a poem whose lines are not of one length is 杂言.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import sys
+from pathlib import Path
+
+NUMBERS = dict(enumerate("零一二三四五六七八九十"))
+LINE = re.compile(r"([^，。？！；]+)[，。？！；]")
+
+
+def lines_of(poem: str) -> list[str]:
+    """Its lines, if it is nothing but lines with a mark after each; else none."""
+    found = LINE.findall(poem)
+    return found if LINE.sub("", poem) == "" else []
+
+
+def form_of(poem: str) -> str:
+    lines = lines_of(poem)
+    lengths = {len(line) for line in lines}
+    if len(lengths) != 1 or min(lengths) not in NUMBERS:
+        return "杂言"
+    return f"{NUMBERS[lengths.pop()]}言{NUMBERS.get(len(lines), '多')}句"
+
+
+def main(output: Path) -> None:
+    source = Path(os.environ.get("REGARD_DATA", "../shared/data"), "lm-tang-poems")
+    output.mkdir(parents=True, exist_ok=True)
+    for split in ("train", "valid"):
+        with gzip.open(source / f"{split}.tsv.gz", "rt", encoding="utf-8") as rows:
+            poems = [row.rstrip("\n").split("\t")[2] for row in rows]
+        text = "".join(f"{form_of(poem)}：{poem}\n" for poem in poems)
+        (output / f"{split}.txt").write_text(text, "utf-8")
+        print(f"{output / split}.txt: {len(poems):,} poems")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
