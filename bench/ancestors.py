@@ -79,13 +79,13 @@ def draw(results: Sequence[Result], labels: Sequence[str], path: Path) -> None:
     figure.savefig(path)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="the folder of the four runs")
     parser.add_argument("--recipe", type=Path, default=Path("recipes/multi30k-en-de.toml"))
     parser.add_argument("--split", choices=("valid", "test"), default="valid")
     parser.add_argument("--plot", type=Path)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     corpora = getattr(load_recipe(args.recipe).data, args.split)
     pairs = [(pair.src, pair.tgt) for corpus in corpora for pair in read_pairs(corpus)]
     lengths = [len(source.split()) for source, _ in pairs]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from regard.writer import Writer
@@ -23,26 +24,28 @@ FORMS = ("五言八句", "七言八句")
 MOST_TOKENS = 90  # seven characters and a mark, eight times, is 64
 
 
-def main() -> None:
+def right_ones(poems: Sequence[str], form: str) -> list[str]:
+    return [poem for poem in poems if form_of(poem) == form]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--poems", type=int, default=200, help="of each form")
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--top-k", type=int, default=50)
     parser.add_argument("--known", type=Path, help="the training text: count the lines that stand in it")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     writer = Writer(args.model)
     known = set(re.split("[，。？！；：\n]", args.known.read_text("utf-8"))) if args.known else set()
     how = {"temperature": args.temperature, "top_k": args.top_k, "max_tokens": MOST_TOKENS, "seed": 1}
     for form in FORMS:
-        written = writer.write(f"{form}：", n=args.poems, **how)
-        poems = [one.text.strip() for one in written]
-        right = [poem for poem in poems if form_of(poem) == form]
-        lines = [line for poem in right for line in lines_of(poem)]
+        poems = [one.text.strip() for one in writer.write(f"{form}：", n=args.poems, **how)]
+        right = right_ones(poems, form)
         print(f"{form}: {len(right)} of {len(poems)} have it, {len(right) / len(poems):.1%}; {len(set(right))} differ")
         if known:
-            old = sum(line in known for line in lines)
-            print(f"    {old} of their {len(lines):,} lines stand in the training text")
+            lines = [line for poem in right for line in lines_of(poem)]
+            print(f"    {sum(line in known for line in lines)} of their {len(lines):,} lines stand in {args.known}")
         for poem in right[:3]:
             print(f"    {poem}")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import ctranslate2
@@ -29,13 +30,13 @@ SEARCHES = (
 )
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--recipe", type=Path, required=True)
     parser.add_argument("--split", choices=("valid", "test"), default="test")
     parser.add_argument("--sentences", type=int, default=500)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     corpora = getattr(load_recipe(args.recipe).data, args.split)
     texts = [pair.src for corpus in corpora for pair in read_pairs(corpus)][: args.sentences]
     ours = OneWay(args.model, "float32")

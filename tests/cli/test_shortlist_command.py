@@ -48,6 +48,15 @@ def test_a_model_gets_one_and_uses_it(
     assert {*target, *source} <= set(found.allowed([source]).tolist())
     said = regard("translate", "the cat sat", "--model", model, "--shortlist")
     assert (said.code, said.err) == (0, "")
+    assert regard("average", model, "-o", tmp_path / "again").code == 0  # which keeps it
+    assert load_shortlist(tmp_path / "again", vocabulary.size).always.tolist() == found.always.tolist()
+    sides = {"src": "the cat sat\n", "ref": "a b c\n"}
+    for side, text in sides.items():
+        (tmp_path / side).write_text(text, "utf-8")
+    said = regard(
+        "evaluate", "--model", model, "--shortlist", *(x for side in sides for x in (f"--{side}", tmp_path / side))
+    )
+    assert (said.code, "BLEU" in said.out) == (0, True)
     assert regard("shortlist", model, "--recipe", recipe).code == 0  # and again, with other figures
     assert len(load_shortlist(model, vocabulary.size).always) >= len(found.always)
     check_sums(model)

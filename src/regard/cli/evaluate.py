@@ -38,6 +38,7 @@ GUESSED_FROM = 100  # sentences
 @click.option("--lowercase", is_flag=True, help="Score without regard to case (sacrebleu -lc).")
 @click.option("--beam", type=int, help="As in regard translate.")
 @click.option("--length-penalty", type=float, help="As in regard translate.")
+@click.option("--shortlist", is_flag=True, help="As in regard translate.")
 @click.option("--task", help="Of a model with several tasks, the one to do, or a word of it.")
 @click.option("--lang", help="The language of the references, whose words BLEU counts. [the model's target]")
 @click.option("--outputs", type=click.Path(path_type=Path), help="Write the translations here.")
@@ -51,6 +52,7 @@ def command(
     split: str,
     against: Path | None,
     lowercase: bool,
+    shortlist: bool,
     task: str | None,
     lang: str | None,
     outputs: Path | None,
@@ -79,12 +81,12 @@ def command(
     pairs = [(pair.src, pair.tgt) for corpus in chosen_corpora(src, ref, recipe, split) for pair in read_pairs(corpus)]
     if not pairs:
         raise DataError("there is nothing to evaluate on: no sentence was found")
-    translator = load_model(model_path, precision, pairs)
+    translator = load_model(model_path, precision, pairs, shortlist)
     if task is not None:
         translator = translator.for_task(task)
     lang = translator.tgt_lang if lang is None else lang
     lowercase = lowercase or translator.tokenizer.lowercase  # such a model knows no case
-    rival = None if against is None else load_model(against, precision, pairs)
+    rival = None if against is None else load_model(against, precision, pairs, shortlist)
     references = [reference for _, reference in pairs]
     with spinner("computing the loss"):
         nll, perplexity = loss_of(translator, pairs)
@@ -155,17 +157,17 @@ def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split:
     raise ConfigError("what to evaluate on? Give --src and --ref, or --recipe alone")
 
 
-def load_model(path: Path | None, precision: SearchPrecision, pairs: list[tuple[str, str]]) -> OneWay:
+def load_model(path: Path | None, precision: SearchPrecision, pairs: list[tuple[str, str]], shortlist: bool) -> OneWay:
     """The model, bare: the figures are its own, and no guard's. Unless one is named, an installed one for the pairs."""
     from regard.one_way import OneWay
     from regard.shelf import find_folder, models_for
     from regard.text.language import guess_language
 
     if path is not None:
-        return OneWay(find_folder(path), precision)
+        return OneWay(find_folder(path), precision, shortlist=shortlist)
     sides = (" ".join(pair[side] for pair in pairs[:GUESSED_FROM]) for side in (0, 1))
     src_lang, tgt_lang = (guess_language(side).language or None for side in sides)
-    return OneWay(models_for(src_lang, tgt_lang)[0].folder, precision)
+    return OneWay(models_for(src_lang, tgt_lang)[0].folder, precision, shortlist=shortlist)
 
 
 def translate_all(translator: OneWay, pairs: list[tuple[str, str]], options: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.errors import ModelFolderError
 from regard.files import atomic_folder
-from regard.folder import CARD, PROBES, read_description, read_weights, write_model
+from regard.folder import CARD, PROBES, read_description, read_shortlist, read_weights, write_model, write_shortlist
 from regard.weights import StoredAs
 
 
@@ -44,3 +44,5 @@ def write_average(
     with atomic_folder(path) as folder:
         recorded = probes.read_bytes() if probes.is_file() else None
         write_model(folder, descriptions[-1], average_weights(folders), card, recorded, stored_as)
+        if (shortlist := read_shortlist(folders[-1])) is not None:
+            write_shortlist(folder, shortlist)
