@@ -162,9 +162,9 @@ class DataConfig:
     valid: tuple[CorpusConfig, ...] = ()
     test: tuple[CorpusConfig, ...] = ()
     lowercase: bool = False
-    label_names: tuple[
-        str, ...
-    ] = ()  # of the classes, in their order; of images in IDX files, where they have no names
+    label_names: tuple[str, ...] = ()  # of classes, in their order; images in IDX files have numbers alone
+    mirror: bool = False  # training images: half of them, drawn anew each epoch, the other way round
+    shift: int = setting(0, low=0, high=64)  # training images: moved by up to so many pixels, each epoch anew
     tokenizer: TokenizerConfig = TokenizerConfig()
     filters: FilterConfig = FilterConfig()
 
@@ -190,6 +190,7 @@ class TrainConfig:
     label_smoothing: float = setting(0.1, low=0.0, below=1.0)
     r_drop: float = setting(0.0, low=0.0)  # weight of the divergence between two dropouts of a batch; 0: off
     r_drop_after: int = setting(0, low=0)  # steps before R-Drop begins: it doubles a step, and early ones gain little
+    masked: float = setting(0.15, low=0.01, high=0.9)  # of BERT's pre-training: the share of tokens to be found again
     ema: float = setting(0.0, low=0.0, below=1.0)  # decay of the averaged weights; 0: off
     precision: Precision = "auto"
     threads: int = setting(0, low=0)  # 0: every core

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from regard.data.images import ImageSet, is_picture, read_folders, read_idx, read_idx_pair, read_image, scaled
+from regard.data.images import ImageSet, is_picture, read_folders, read_idx, read_idx_pair, read_image, scaled, varied
 from regard.errors import ConfigError, DataError
 
 Image = pytest.importorskip("PIL.Image")
@@ -176,3 +176,31 @@ def test_a_folder_for_each_class(tmp_path: Path) -> None:
 def test_pictures_are_known_by_their_names() -> None:
     assert is_picture("A photo.JPEG")
     assert not is_picture("a sentence about a.png file")
+
+
+@given(mirror=st.booleans(), shift=st.integers(0, 3), seed=st.integers(0, 99))
+def test_a_varied_image_is_the_image_mirrored_or_not_and_moved(mirror: bool, shift: int, seed: int) -> None:
+    pixels = np.random.default_rng(seed).integers(0, 256, (5, 2, 6, 7), dtype=np.uint8)
+    found = varied(pixels, mirror, shift, np.random.default_rng(seed))
+    assert (found.dtype, found.shape) == (pixels.dtype, pixels.shape)
+    steps = range(-shift, shift + 1)
+    for before, after in zip(pixels, found, strict=True):
+        turned = [before, before[..., ::-1]] if mirror else [before]
+        rows, columns = np.arange(6), np.arange(7)
+        possible = [
+            image[:, np.clip(rows + down, 0, 5)][:, :, np.clip(columns + right, 0, 6)]
+            for image in turned
+            for down in steps
+            for right in steps
+        ]
+        assert any(np.array_equal(after, one) for one in possible)
+
+
+def test_every_way_of_varying_occurs_and_the_seed_decides() -> None:
+    pixels = np.tile(np.arange(36, dtype=np.uint8).reshape(1, 1, 6, 6), (2000, 1, 1, 1))
+    found = varied(pixels, True, 1, np.random.default_rng(1))
+    kinds, counts = np.unique(found.reshape(2000, -1), axis=0, return_counts=True)
+    assert len(kinds) == 2 * 3 * 3
+    assert counts.min() > 2000 / 18 / 2
+    assert np.array_equal(found, varied(pixels, True, 1, np.random.default_rng(1)))
+    assert not np.array_equal(found, varied(pixels, True, 1, np.random.default_rng(2)))

@@ -91,6 +91,8 @@ def make(folder: Path) -> Make:
                 "train": [{"images": images, "labels": classes, "stop": 0.75}],
                 "valid": [{"images": images, "labels": classes, "start": 0.75}],
                 "label_names": ["dark", "bright"],
+                "mirror": True,
+                "shift": 1,
             },
             {"family": "vit", "image_size": 8, "patch_size": 4, **SIZES},
         ),
@@ -226,7 +228,7 @@ def test_what_is_hidden(pairs: bool) -> None:
     lexicon = Characters("".join(chr(97 + i) for i in range(26)))
     random = np.random.default_rng(3)
     window_BL = random.integers(5, lexicon.size, (200, 61))
-    masker = Masker(lexicon, pairs, [window_BL.flatten()])
+    masker = Masker(lexicon, pairs, [window_BL.flatten()], 0.15)
     batch = masker(window_BL, random)
     asked = batch.targets != NOT_ASKED
     assert batch.n_tokens == asked.sum()

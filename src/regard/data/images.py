@@ -50,6 +50,23 @@ def scaled(pixels: np.ndarray, mean: Sequence[float], std: Sequence[float]) -> n
     return np.asarray((values - mean_C11) / std_C11, np.float32)
 
 
+def varied(pixels_NCYX: np.ndarray, mirror: bool, shift: int, random: np.random.Generator) -> np.ndarray:
+    """The same things seen a little differently: half of the images mirrored, each moved by up to `shift` pixels.
+
+    What comes in at an edge repeats it.
+    """
+    if mirror:
+        turned_N111 = (random.random(len(pixels_NCYX)) < 0.5)[:, None, None, None]
+        pixels_NCYX = np.where(turned_N111, pixels_NCYX[..., ::-1], pixels_NCYX)
+    if shift:
+        rows, columns = pixels_NCYX.shape[2:]
+        framed = np.pad(pixels_NCYX, ((0, 0), (0, 0), (shift, shift), (shift, shift)), mode="edge")
+        windows = np.lib.stride_tricks.sliding_window_view(framed, (rows, columns), axis=(2, 3))
+        down_N, right_N = random.integers(0, 2 * shift + 1, (2, len(framed)))
+        pixels_NCYX = windows[np.arange(len(framed)), :, down_N, right_N]
+    return pixels_NCYX
+
+
 def read_image(path: Path, size: int, channels: int) -> np.ndarray:
     """image_CYX of a picture file, square and of this size, from 0 to 1."""
     if channels not in MODES:

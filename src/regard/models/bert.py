@@ -36,7 +36,7 @@ from regard.core.taps import Tap
 from regard.errors import ConfigError
 from regard.text.tokenizer import PAD
 
-SPREAD = 0.02  # of the weights at first
+SPREAD, SPREAD_WIDTH = 0.02, 768  # of the weights at first, in a model so wide; in a narrower one they are larger
 FOLLOWS, RANDOM = 0, 1  # what `next_logits` tells apart
 Part = TypeVar("Part", bound=nn.Module)
 
@@ -110,18 +110,19 @@ class Bert(nn.Module):
 
     def initialise(self) -> None:
         """Small normal weights, no biases; nothing at all for padding."""
+        spread = SPREAD * (SPREAD_WIDTH / self.config.d_model) ** 0.5
         for module in self.modules():
             match module:
                 case Linear():
-                    nn.init.normal_(module.weight, std=SPREAD)
+                    nn.init.normal_(module.weight, std=spread)
                     nn.init.zeros_(module.bias)
                 case Experts():
                     for matrix in module.matrices():
-                        nn.init.normal_(matrix, std=SPREAD)
+                        nn.init.normal_(matrix, std=spread)
                 case Embedding() | Router():
-                    nn.init.normal_(module.weight, std=SPREAD)
+                    nn.init.normal_(module.weight, std=spread)
                 case LearnedPositions():
-                    nn.init.normal_(module.table_LD, std=SPREAD)
+                    nn.init.normal_(module.table_LD, std=spread)
         with torch.no_grad():
             self.embedding.weight[PAD].zero_()
 

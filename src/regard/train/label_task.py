@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.config import BertConfig, RunConfig, ViTConfig
 from regard.data.batches import Place
 from regard.data.examples import Numbers, PreparedImages, PreparedLabels, Shuffled
-from regard.data.images import ImageSet, scaled
+from regard.data.images import ImageSet, scaled, varied
 from regard.folder import ModelDescription
 from regard.models.bert import Bert
 from regard.models.vit import ViT
@@ -143,8 +143,19 @@ class ImageLabelTask(LabelTask):
 
     def batch(self, numbers: Numbers, valid: bool) -> LabelBatch:
         images = self.valid if valid and self.valid is not None else self.train
-        chosen: ImageSet = images.select(numbers)
-        return LabelBatch(scaled(chosen.pixels_NCYX, self.config.mean, self.config.std), chosen.labels_N)
+        return self.batch_of(images.select(numbers))
+
+    def batch_of(self, images: ImageSet) -> LabelBatch:
+        return LabelBatch(scaled(images.pixels_NCYX, self.config.mean, self.config.std), images.labels_N)
+
+    def batches(self, place: Place) -> Iterator[tuple[LabelBatch, Place]]:
+        """How an image is varied follows from the seed and its place, so that a run can be resumed."""
+        data, seed = self.run.data, self.run.train.seed
+        for numbers, after in self.stream.iterate(place):
+            images = self.train.select(numbers)
+            random = np.random.default_rng((seed % 2**63, after.epoch, after.batch))
+            pixels_NCYX = varied(images.pixels_NCYX, data.mirror, data.shift, random)
+            yield self.batch_of(ImageSet(pixels_NCYX, images.labels_N)), after
 
     def logits(self, batch: LabelBatch, passes: int) -> Tensor:
         image_BCYX = torch.from_numpy(batch.inputs).to(self.device).repeat(passes, 1, 1, 1)

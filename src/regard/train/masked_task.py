@@ -1,8 +1,8 @@
 """BERT's pre-training (Devlin et al. 2019, section 3.1): what stood under a mask, and whether a text follows another.
 
-15 of 100 tokens are to be found again: 80 % of them hidden under [MASK], 10 % under another token, 10 % left as they
-are. With the head `next`, a window is two stretches, [CLS] first [SEP] second [SEP], and in half of the windows the
-second is from somewhere else.
+15 of 100 tokens (`train.masked`) are to be found again: 80 % of them hidden under [MASK], 10 % under another token,
+10 % left as they are. With the head `next`, a window is two stretches, [CLS] first [SEP] second [SEP], and in half of
+the windows the second is from somewhere else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from regard.train.reports import ValidationReport
 from regard.train.task import WithoutProbes
 from regard.train.validation import exactly
 
-ASKED, HIDDEN, REPLACED = 0.15, 0.8, 0.1
+HIDDEN, REPLACED = 0.8, 0.1
 MOST_VALID = 256  # windows
 NOT_ASKED = -1
 
@@ -49,10 +49,12 @@ class MaskedBatch:
 class Masker:
     """Makes questions of windows."""
 
-    def __init__(self, lexicon: Lexicon, pairs: bool, tokens: list[npt.NDArray[np.unsignedinteger]]) -> None:
+    def __init__(
+        self, lexicon: Lexicon, pairs: bool, tokens: list[npt.NDArray[np.unsignedinteger]], asked: float
+    ) -> None:
         if lexicon.mask is None:
             raise ConfigError("this vocabulary has no [MASK], so nothing can be hidden: let Regard train one")
-        self.lexicon, self.mask, self.pairs, self.tokens = lexicon, lexicon.mask, pairs, tokens
+        self.lexicon, self.mask, self.pairs, self.tokens, self.asked = lexicon, lexicon.mask, pairs, tokens, asked
         self.special = 3 if pairs else 2  # [CLS], [SEP]
 
     def __call__(self, window_BL: Ids, random: np.random.Generator) -> MaskedBatch:
@@ -72,7 +74,7 @@ class Masker:
             ids = np.concatenate([first, window_BL, last], axis=1)
             segments = np.zeros_like(ids)
         ordinary = (ids != self.lexicon.begin) & (ids != self.lexicon.end)
-        asked = ordinary & (random.random(ids.shape) < ASKED)
+        asked = ordinary & (random.random(ids.shape) < self.asked)
         asked[:, 1] |= ~asked.any(axis=1)  # a window without a question would teach nothing
         targets = np.where(asked, ids, NOT_ASKED)
         draw = random.random(ids.shape)
@@ -91,11 +93,11 @@ class MaskedTask(WithoutProbes):
     def __init__(self, run: RunConfig, config: BertConfig, prepared: PreparedTexts, device: torch.device) -> None:
         self.run, self.device, self.lexicon = run, device, prepared.lexicon
         self.model = Bert(config).to(device)
-        self.masker = Masker(self.lexicon, "next" in config.heads, prepared.train)
+        self.masker = Masker(self.lexicon, "next" in config.heads, prepared.train, run.train.masked)
         length = window_length(run, self.model.longest_text) - self.masker.special
         rows = run.train.batch_tokens // (length + self.masker.special)
         self.windows = Windows(prepared.train, prepared.weights, length, rows, run.train.seed)
-        self.tokens_per_epoch = self.windows.tokens_per_epoch * ASKED
+        self.tokens_per_epoch = self.windows.tokens_per_epoch * run.train.masked
         windows = [window for window in cut_evenly(prepared.valid, length, MOST_VALID) if len(window) == length]
         self.valid = [self.masker(window[None], np.random.default_rng((1, i))) for i, window in enumerate(windows)]
         self.has_validation = bool(self.valid)
