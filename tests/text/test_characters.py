@@ -61,4 +61,6 @@ def test_sentencepiece_may_have_a_mask() -> None:
     assert lexicon.encode(["The[MASK]"]) == lexicon.encode(["the[MASK]"])
     assert b"".join(map(lexicon.spell, lexicon.encode(["the cat 犬"])[0])).decode() == " the cat 犬"
     assert read_lexicon(lexicon.files(), True).encode(["A [MASK] b"]) == lexicon.encode(["a [MASK] b"])
+    assert lexicon.pieces(lexicon.encode(["the [MASK] sat"])[0]) == ["▁the", "[MASK]", "▁sat"]  # hidden with its space
+    assert lexicon.pieces(lexicon.encode(["[MASK] sat"])[0]) == ["[MASK]", "▁sat"]
     assert train_vocabulary(["the cat sat"] * 5, "bpe", 290).mask is None

@@ -84,7 +84,14 @@ class SentencePieces:
         return (PAD, UNK, BOS) if self.mask is None else (PAD, UNK, BOS, self.mask)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return self.vocabulary.encode([self._cased(text) for text in texts])
+        encoded = self.vocabulary.encode([self._cased(text) for text in texts])
+        return encoded if self.mask is None else [self._without_space_before_mask(ids) for ids in encoded]
+
+    def _without_space_before_mask(self, ids: list[int]) -> list[int]:
+        """A hidden piece was hidden with its space; a space of its own before it would ask for something else."""
+        following = [*ids[1:], PAD]
+        pieces = zip(self.vocabulary.pieces(ids), ids, following, strict=True)
+        return [id for piece, id, after in pieces if piece != SPACE_MARK or after != self.mask]
 
     def _cased(self, text: str) -> str:
         return MASK_PIECE.join(part.lower() for part in text.split(MASK_PIECE)) if self.lowercase else text
