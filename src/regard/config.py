@@ -119,13 +119,14 @@ class CorpusConfig:
     text: str = ""  # for a model of one text: a text a line, plain, .gz or .zst
     whole: bool = False  # of `text`: all of the file is one text, line breaks and all
     column: int = setting(0, low=0)  # of `text`: which column of its TAB-separated lines, from 1; 0: the whole line
-    start: float = setting(0.0, low=0.0, high=1.0)  # of `text` and `file`: the part of it from here …
+    start: float = setting(0.0, low=0.0, high=1.0)  # of `text`, `file` and `images`: the part of it from here …
     stop: float = setting(1.0, low=0.0, high=1.0)  # … to here
+    shuffle: bool = False  # of texts and images with labels: by `seed`, before the part is taken
     images: str = ""  # for a model of images: an IDX file, plain or .gz, with `labels`; or a folder for each class
     labels: str = ""
     toy: ToyTask = ""
     size: int = setting(10_000, low=1)  # pairs of a toy corpus
-    seed: int = 1  # of a toy corpus
+    seed: int = 1  # of a toy corpus, and of a shuffle
     prefix: str = ""  # put before every source, to tell a model of several tasks which one: "translate to German: "
     weight: float = setting(1.0, low=0.0)  # 2: every pair twice an epoch; 0.5: half of the pairs each epoch
     about: str = ""  # what it is and where it is published: shown when it is not there

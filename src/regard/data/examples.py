@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,15 @@ def label_lexicon(data: DataConfig, cache: Path, say: Say) -> Lexicon:
 def part_of(corpus: CorpusConfig) -> list[tuple[str, str]]:
     """(text, label) of the part of a corpus that is asked for."""
     pairs = [(pair.src, pair.tgt.strip()) for pair in read_pairs(corpus)]
-    return list(islice(pairs, round(len(pairs) * corpus.start), round(len(pairs) * corpus.stop)))
+    return [pairs[number] for number in chosen_part(corpus, len(pairs))]
+
+
+def chosen_part(corpus: CorpusConfig, count: int) -> Numbers:
+    """The numbers of those of `count` examples that are asked for: many a file has one class after the other."""
+    numbers = np.arange(count)
+    if corpus.shuffle:
+        np.random.default_rng(corpus.seed % 2**63).shuffle(numbers)
+    return numbers[round(count * corpus.start) : round(count * corpus.stop)]
 
 
 def prepare_images(data: DataConfig, model: ViTConfig) -> PreparedImages:
@@ -92,8 +99,7 @@ def read_images(corpora: Sequence[CorpusConfig], model: ViTConfig) -> tuple[Imag
             found = read_idx_pair(expand(corpus.images), expand(corpus.labels))
         else:
             found, names = read_folders(expand(corpus.images), model.image_size, model.channels)
-        chosen = slice(round(len(found) * corpus.start), round(len(found) * corpus.stop))
-        sets.append(found.select(chosen))
+        sets.append(found.select(chosen_part(corpus, len(found))))
     whole = ImageSet(np.concatenate([s.pixels_NCYX for s in sets]), np.concatenate([s.labels_N for s in sets]))
     expected = (model.channels, model.image_size, model.image_size)
     if whole.pixels_NCYX.shape[1:] != expected:

@@ -39,7 +39,7 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.labels_N)
 
-    def select(self, numbers: np.ndarray | slice) -> ImageSet:
+    def select(self, numbers: np.ndarray) -> ImageSet:
         return ImageSet(self.pixels_NCYX[numbers], self.labels_N[numbers])
 
 
