@@ -12,7 +12,8 @@ from regard.config import PRESETS, Bidirectional, CellKind, RecurrentAttention, 
 from regard.core.linear import Linear
 from regard.core.recurrent import Recurrence
 from regard.core.taps import listen, record, tap_paths
-from regard.models.recurrent import PAD, RecurrentModel
+from regard.models.recurrent import RecurrentModel
+from regard.text.tokenizer import PAD
 
 CELLS: tuple[CellKind, ...] = get_args(CellKind)
 ATTENTIONS: tuple[RecurrentAttention, ...] = get_args(RecurrentAttention)

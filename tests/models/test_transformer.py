@@ -17,7 +17,8 @@ from regard.core.linear import Linear
 from regard.core.norms import LayerNorm
 from regard.core.residual import Residual
 from regard.core.taps import Tap, listen, record, tap_paths
-from regard.models.transformer import PAD, Transformer
+from regard.models.transformer import Transformer
+from regard.text.tokenizer import PAD
 from regard.train.optimizer import paper_learning_rate
 
 POSITIONS: tuple[Position, ...] = get_args(Position)
@@ -210,7 +211,7 @@ def test_attention_and_activation_dropout_reach_their_places(small: Any) -> None
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             assert module.dropout.rate == 0.25
-    assert {layer.ffn.dropout.rate for layer in (*model.encoder, *model.decoder)} == {0.5}  # type: ignore[union-attr]
+    assert {layer.ffn.dropout.rate for layer in (*model.encoder, *model.decoder)} == {0.5}
     assert model.dropout.rate == 0
 
 
