@@ -153,7 +153,25 @@ def test_a_sentence_is_typed_and_its_translation_read(visit: Visit, reverse: One
     assert float(shown.rstrip("%")) == pytest.approx(100 * probability, abs=0.6)
 
 
+# A network that is slower than the machine: what is sent arrives line by line, with time to draw in between.
+LINE_BY_LINE = """
+const read = ReadableStreamDefaultReader.prototype.read;
+ReadableStreamDefaultReader.prototype.read = async function () {
+  const drawn = () => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)));
+  await drawn();
+  if (!this.lines?.length) {
+    const piece = await read.call(this);
+    if (piece.done) return piece;
+    const text = new TextDecoder().decode(piece.value);
+    this.lines = text.split(/(?<=\\n)/).map((line) => new TextEncoder().encode(line));
+  }
+  return { done: false, value: this.lines.shift() };
+};
+"""
+
+
 def test_a_translation_is_seen_while_it_is_written(visit: Visit) -> None:
+    visit.page.add_init_script(LINE_BY_LINE)
     visit.page.add_init_script(
         """window.seen = [];
         new MutationObserver(() => {
