@@ -13,12 +13,10 @@ from pathlib import Path
 import ctranslate2
 
 from regard.data.corpus import read_pairs
-from regard.interop.ctranslate2 import export_ctranslate2
+from regard.interop.ctranslate2 import SEARCH_RULES, export_ctranslate2
 from regard.one_way import OneWay
 from regard.recipe import load_recipe
 
-# CTranslate2 has to be told what we never write; and to end as early as we may.
-RULES = {"suppress_sequences": [["<pad>"], ["<unk>"], ["<s>"]], "min_decoding_length": 0}
 LONGEST = 100
 # Both divide a hypothesis's log-probability by its length to the power of the penalty. With a penalty, CTranslate2
 # stops as soon as beam · patience hypotheses have ended, we when no other can win: its patience of 1 misses some.
@@ -48,7 +46,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             how = {"beam": beam, "length_penalty": penalty, "max_length_ratio": 0.0, "max_length_extra": LONGEST}
             found = ours.translate(texts, beam_rule="huggingface", **how)
             results = theirs.translate_batch(
-                sources, beam_size=beam, length_penalty=penalty, patience=patience, max_decoding_length=LONGEST, **RULES
+                sources,
+                beam_size=beam,
+                length_penalty=penalty,
+                patience=patience,
+                max_decoding_length=LONGEST,
+                **SEARCH_RULES,
             )
             pairs = zip(found, results, strict=True)
             same = sum(list(one.alternatives[0].tokens) == result.hypotheses[0] for one, result in pairs)

@@ -13,14 +13,12 @@ from regard.data.toy import toy_pairs
 from regard.errors import ConfigError, ModelFolderError
 from regard.files import atomic_folder
 from regard.folder import ModelDescription, write_model
-from regard.interop.ctranslate2 import export_ctranslate2
+from regard.interop.ctranslate2 import SEARCH_RULES, export_ctranslate2
 from regard.models.transformer import Transformer
 from regard.text.tokenizer import Tokenizer, train_vocabulary
 from regard.translator import Translator
 
 TEXTS = [source for source, _ in toy_pairs("copy", 200, seed=1)]
-# Regard never produces these, and may end at once; CTranslate2 has to be told.
-RULES = {"suppress_sequences": [["<pad>"], ["<unk>"], ["<s>"]], "min_decoding_length": 0}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +68,7 @@ def test_greedy_translations_are_the_same(
     theirs = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
     ours = Translator(tmp_path / "model").translate(TEXTS[:20], beam=1, max_length_ratio=0.0, max_length_extra=12)
     sources = [tokenizer.src.pieces(ids) for ids in tokenizer.encode_src(TEXTS[:20])]
-    results = theirs.translate_batch(sources, beam_size=1, max_decoding_length=12, **RULES)
+    results = theirs.translate_batch(sources, beam_size=1, max_decoding_length=12, **SEARCH_RULES)
     assert [list(one.alternatives[0].tokens) for one in ours] == [result.hypotheses[0] for result in results]
     assert len({one.text for one in ours}) > 1
 

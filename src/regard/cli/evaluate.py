@@ -72,7 +72,6 @@ def command(
       regard evaluate --model A --against B --src test.en --ref test.de
     """
     from regard.data.corpus import read_pairs
-    from regard.decode.quality import measure
 
     check_output(outputs)
     if model_path is not None and recipe is not None and not translates(model_path):
@@ -87,24 +86,32 @@ def command(
     lang = translator.tgt_lang if lang is None else lang
     lowercase = lowercase or translator.tokenizer.lowercase  # such a model knows no case
     rival = None if against is None else load_model(against, precision, pairs, shortlist)
-    references = [reference for _, reference in pairs]
-    with spinner("computing the loss"):
-        nll, perplexity = loss_of(translator, pairs)
     translations = translate_all(translator, pairs, options)
-    figures = measure(translations, references, lang, lowercase)
-    result: dict[str, Any] = {
-        "model": str(translator.folder),
-        "sentences": len(pairs),
-        "scores": {figure.name: {"score": figure.score, "signature": figure.signature} for figure in figures},
-        "loss": nll,
-        "perplexity": perplexity,
-    }
+    result = figures(translator, pairs, translations, lang, lowercase)
     if rival is not None:
         other = translate_all(rival, pairs, options)
+        references = [reference for _, reference in pairs]
         result["against"] = bootstrap(str(against), translations, other, references, lang, lowercase)
     if outputs is not None:
         write_output("".join(line + "\n" for line in translations), outputs)
     click.echo(json.dumps(result, ensure_ascii=False, indent=2) if as_json else readable(result))
+
+
+def figures(
+    translator: OneWay, pairs: list[tuple[str, str]], translations: list[str], lang: str, lowercase: bool
+) -> dict[str, Any]:
+    from regard.decode.quality import measure
+
+    with spinner("computing the loss"):
+        nll, perplexity = loss_of(translator, pairs)
+    scores = measure(translations, [reference for _, reference in pairs], lang, lowercase)
+    return {
+        "model": str(translator.folder),
+        "sentences": len(pairs),
+        "scores": {score.name: {"score": score.score, "signature": score.signature} for score in scores},
+        "loss": nll,
+        "perplexity": perplexity,
+    }
 
 
 def bootstrap(

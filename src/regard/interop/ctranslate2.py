@@ -23,6 +23,10 @@ POSITIONS = ("sinusoidal", "learned", "none")
 GATED = ("swiglu", "geglu")
 Weights = dict[str, np.ndarray]
 
+# Options of CTranslate2's translate_batch: it has to be told what a model trained here never writes, and that a
+# translation may end at once.
+SEARCH_RULES = {"suppress_sequences": [["<pad>"], ["<unk>"], ["<s>"]], "min_decoding_length": 0}
+
 
 def export_ctranslate2(folder: Path, output: Path, quantization: str | None = None) -> None:
     """Write `folder` in CTranslate2's format to the new folder `output`; `quantization` such as "int8"."""
