@@ -119,9 +119,9 @@ class CorpusConfig:
     text: str = ""  # for a model of one text: a text a line, plain, .gz or .zst
     whole: bool = False  # of `text`: all of the file is one text, line breaks and all
     column: int = setting(0, low=0)  # of `text`: which column of its TAB-separated lines, from 1; 0: the whole line
-    start: float = setting(0.0, low=0.0, high=1.0)  # of `text`, `file` and `images`: the part of it from here …
+    start: float = setting(0.0, low=0.0, high=1.0)  # the part of it from here …
     stop: float = setting(1.0, low=0.0, high=1.0)  # … to here
-    shuffle: bool = False  # of texts and images with labels: by `seed`, before the part is taken
+    shuffle: bool = False  # by `seed`, before the part is taken; running text (`text`) is never shuffled
     images: str = ""  # for a model of images: an IDX file, plain or .gz, with `labels`; or a folder for each class
     labels: str = ""
     toy: ToyTask = ""

@@ -5,13 +5,14 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import CorpusConfig
-from regard.data.corpus import Pair, check, expand, read_pairs
+from regard.data.corpus import Pair, check, chosen_part, expand, read_pairs
 from regard.data.toy import toy_pairs
 from regard.errors import ConfigError, DataError
 
@@ -62,6 +63,36 @@ def test_a_prefix_stands_before_every_source_that_says_something(tmp_path: Path)
     assert list(read_pairs(corpus)) == [("to x: a", "x", 1), ("", "", 2), ("to x: b", "y", 3)]
     toys = list(read_pairs(CorpusConfig(toy="copy", size=3, prefix="copy: ")))
     assert [pair.src for pair in toys] == [f"copy: {pair.tgt}" for pair in toys]
+
+
+@given(count=st.integers(1, 50), cut=st.floats(0, 1), seed=st.integers(0, 5))
+def test_two_parts_of_a_shuffled_file_are_all_of_it(count: int, cut: float, seed: int) -> None:
+    both = [
+        chosen_part(CorpusConfig(shuffle=True, seed=seed, **side), count).tolist()
+        for side in ({"stop": cut}, {"start": cut})
+    ]
+    assert sorted(both[0] + both[1]) == list(range(count))
+
+
+def test_a_file_with_one_class_after_the_other_may_be_shuffled() -> None:
+    plain, mixed = (chosen_part(CorpusConfig(start=0.5, shuffle=shuffle), 100) for shuffle in (False, True))
+    assert plain.min() == 50
+    assert 10 < np.count_nonzero(mixed < 50) < 40
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_part_of_a_corpus_keeps_pairs_together_and_in_order(tmp_path: Path, shuffle: bool) -> None:
+    lines = [f"{number:02}" for number in range(40)]
+    whole = aligned(tmp_path, "\n".join(lines).encode(), "\n".join(lines).encode())
+    first, rest = (
+        list(read_pairs(dataclasses.replace(whole, shuffle=shuffle, **side)))
+        for side in ({"stop": 0.25}, {"start": 0.25})
+    )
+    assert len(first) == 10
+    assert all(pair.src == pair.tgt == lines[pair.line - 1] for pair in first)
+    assert [pair.line for pair in first] == sorted(pair.line for pair in first)
+    assert sorted([*first, *rest]) == list(read_pairs(whole))
+    assert (first == list(read_pairs(whole))[:10]) is not shuffle
 
 
 def test_other_jsonl_fields(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_nothing_is_done_twice(tmp_path: Path) -> None:
     "change",
     [
         {"train": (REVERSE,)},
+        {"train": (dataclasses.replace(REVERSE, stop=0.5), COPY)},
         {"lowercase": True},
         {"filters": FilterConfig(max_tokens=7)},
         {"tokenizer": TokenizerConfig(vocab_size=320)},

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import Reader, Viewer, Writer
-from regard.config import CorpusConfig, RunConfig
+from regard.config import RunConfig
 from regard.data.batches import Place
-from regard.data.examples import Shuffled, chosen_part
+from regard.data.examples import Shuffled
 from regard.data.texts import Windows, cut_evenly
 from regard.errors import ConfigError, DataError
 from regard.recipe import run_from_dict
@@ -156,21 +156,6 @@ def test_what_comes_out_can_be_used(make: Make, tmp_path: Path, heard: Any) -> N
     assert isinstance(Writer(tmp_path / "gpt" / "model")("ab"), str)
     start(make("bert"), RunFolder(tmp_path / "bert"), heard)
     assert len(Reader(tmp_path / "bert" / "model").fill("abab [MASK] cd.").blanks) == 1
-
-
-@given(count=st.integers(1, 50), cut=st.floats(0, 1), seed=st.integers(0, 5))
-def test_two_parts_of_a_shuffled_file_are_all_of_it(count: int, cut: float, seed: int) -> None:
-    both = [
-        chosen_part(CorpusConfig(shuffle=True, seed=seed, **side), count).tolist()
-        for side in ({"stop": cut}, {"start": cut})
-    ]
-    assert sorted(both[0] + both[1]) == list(range(count))
-
-
-def test_a_file_with_one_class_after_the_other_may_be_shuffled() -> None:
-    plain, mixed = (chosen_part(CorpusConfig(start=0.5, shuffle=shuffle), 100) for shuffle in (False, True))
-    assert plain.min() == 50
-    assert 10 < np.count_nonzero(mixed < 50) < 40
 
 
 def test_a_run_may_start_from_another_model(make: Make, tmp_path: Path, heard: Any) -> None:

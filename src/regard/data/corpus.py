@@ -6,8 +6,12 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from regard.config import CorpusConfig
 from regard.data.lines import read_lines
@@ -27,12 +31,31 @@ class Pair(NamedTuple):
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[Pair]:
-    """Every pair of a corpus in order, its prefix before each source. A blank line is a pair with an empty side."""
-    for pair in _pairs(corpus):
+    """The pairs of a corpus that are asked for, in order, the prefix before each source. A blank line is a pair with an
+    empty side."""
+    pairs = _all_pairs(corpus)
+    if is_part(corpus):
+        count = sum(1 for _ in _all_pairs(corpus))
+        asked_for = np.zeros(count, dtype=bool)
+        asked_for[chosen_part(corpus, count)] = True
+        pairs = compress(pairs, asked_for)
+    for pair in pairs:
         yield pair._replace(src=corpus.prefix + pair.src) if corpus.prefix and pair.src.strip() else pair
 
 
-def _pairs(corpus: CorpusConfig) -> Iterator[Pair]:
+def is_part(corpus: CorpusConfig) -> bool:
+    return (corpus.start, corpus.stop) != (0.0, 1.0)
+
+
+def chosen_part(corpus: CorpusConfig, count: int) -> npt.NDArray[np.int64]:
+    """The numbers of those of `count` examples that are asked for: many a file has one class after the other."""
+    numbers = np.arange(count)
+    if corpus.shuffle:
+        np.random.default_rng(corpus.seed % 2**63).shuffle(numbers)
+    return numbers[round(count * corpus.start) : round(count * corpus.stop)]
+
+
+def _all_pairs(corpus: CorpusConfig) -> Iterator[Pair]:
     check_kind(corpus)
     if corpus.toy:
         for number, (src, tgt) in enumerate(toy_pairs(corpus.toy, corpus.size, corpus.seed), start=1):

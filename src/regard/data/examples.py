@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig, ViTConfig
 from regard.data.batches import Place
-from regard.data.corpus import check, expand, read_pairs
+from regard.data.corpus import check, chosen_part, expand, read_pairs
 from regard.data.images import ImageSet, read_folders, read_idx_pair
 from regard.data.prepare import Say
 from regard.data.texts import get_lexicon
@@ -43,7 +43,7 @@ class PreparedImages:
 def prepare_labels(data: DataConfig, lexicon: Lexicon, labels: tuple[str, ...] = ()) -> PreparedLabels:
     """Read and encode; the labels are those of the training texts, in the order of the alphabet."""
     check([*data.train, *data.valid])
-    splits = [[pair for corpus in part for pair in part_of(corpus)] for part in (data.train, data.valid)]
+    splits = [[pair for corpus in part for pair in labelled(corpus)] for part in (data.train, data.valid)]
     names = labels or data.label_names or tuple(sorted({label for _, label in splits[0]}))
     if len(names) < 2:
         raise DataError(f"every training text has the label {names[0]!r}: there is nothing to tell apart")
@@ -61,21 +61,12 @@ def prepare_labels(data: DataConfig, lexicon: Lexicon, labels: tuple[str, ...] =
 
 def label_lexicon(data: DataConfig, cache: Path, say: Say) -> Lexicon:
     """A vocabulary of the training texts, where no model is gone on from."""
-    return get_lexicon(data, (text for corpus in data.train for text, _ in part_of(corpus)), cache, say)
+    return get_lexicon(data, (text for corpus in data.train for text, _ in labelled(corpus)), cache, say)
 
 
-def part_of(corpus: CorpusConfig) -> list[tuple[str, str]]:
-    """(text, label) of the part of a corpus that is asked for."""
-    pairs = [(pair.src, pair.tgt.strip()) for pair in read_pairs(corpus)]
-    return [pairs[number] for number in chosen_part(corpus, len(pairs))]
-
-
-def chosen_part(corpus: CorpusConfig, count: int) -> Numbers:
-    """The numbers of those of `count` examples that are asked for: many a file has one class after the other."""
-    numbers = np.arange(count)
-    if corpus.shuffle:
-        np.random.default_rng(corpus.seed % 2**63).shuffle(numbers)
-    return numbers[round(count * corpus.start) : round(count * corpus.stop)]
+def labelled(corpus: CorpusConfig) -> list[tuple[str, str]]:
+    """(text, label) of a corpus."""
+    return [(pair.src, pair.tgt.strip()) for pair in read_pairs(corpus)]
 
 
 def prepare_images(data: DataConfig, model: ViTConfig) -> PreparedImages:

@@ -21,7 +21,7 @@ import sentencepiece
 
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
 from regard.data.cache import digest, settle, temporary_folder, write_synced
-from regard.data.corpus import Pair, check, corpus_files, corpus_name, expand, read_pairs
+from regard.data.corpus import Pair, check, corpus_files, corpus_name, expand, is_part, read_pairs
 from regard.data.filters import FilterReport, fate
 from regard.data.store import STORE_FORMAT, PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
@@ -221,14 +221,16 @@ def store_determinants(
 
 def corpus_identity(corpus: CorpusConfig) -> dict[str, Any]:
     """What tells whether a corpus is the same as it was."""
-    prefix = {"prefix": corpus.prefix} if corpus.prefix else {}
+    cut: dict[str, Any] = {"prefix": corpus.prefix} if corpus.prefix else {}
+    if is_part(corpus):
+        cut["part"] = [corpus.start, corpus.stop, corpus.seed if corpus.shuffle else None]
     if corpus.toy:
-        return {"toy": corpus.toy, "size": corpus.size, "seed": corpus.seed, **prefix}
+        return {"toy": corpus.toy, "size": corpus.size, "seed": corpus.seed, **cut}
     files = []
     for path in corpus_files(corpus):
         status = path.stat()
         files.append([os.path.realpath(path), status.st_size, status.st_mtime_ns])
-    return {"files": files, "fields": [corpus.src_field, corpus.tgt_field], **prefix}
+    return {"files": files, "fields": [corpus.src_field, corpus.tgt_field], **cut}
 
 
 def chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from regard.config import CorpusConfig, DataConfig
 from regard.data.batches import Place
 from regard.data.cache import digest, settle, temporary_folder, write_synced
-from regard.data.corpus import expand, missing_file
+from regard.data.corpus import expand, is_part, missing_file
 from regard.data.lines import read_lines
 from regard.data.prepare import Progress, Say
 from regard.data.store import PairStore, PairStoreWriter
@@ -88,7 +88,7 @@ def read_texts(corpus: CorpusConfig) -> Iterator[str]:
         text = "".join(line + "\n" for line in lines)
         text = text[round(len(text) * corpus.start) : round(len(text) * corpus.stop)]
         lines = iter([text])
-    elif (corpus.start, corpus.stop) != (0.0, 1.0):
+    elif is_part(corpus):
         count = sum(1 for _ in read_lines(path))
         lines = islice(lines, round(count * corpus.start), round(count * corpus.stop))
     return (line for line in lines if line.strip())
