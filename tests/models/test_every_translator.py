@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.config import CellKind, NormOrder, Position, RecurrentAttention
+from regard.config import CellKind, MixtureConfig, NormOrder, Position, RecurrentAttention
 from regard.core.taps import record, tap_paths
 from regard.text.tokenizer import PAD
 
@@ -22,6 +22,7 @@ TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
         for position in get_args(Position)
         for order in get_args(NormOrder)
     },
+    "transformer-experts": ("transformer", {"ffn": "moe", "moe": MixtureConfig(n_experts=4, n_active=2, d_ff=6)}),
     **{
         f"recurrent-{cell}-{attention}": ("recurrent", {"cell": cell, "attention": attention})
         for cell in get_args(CellKind)
