@@ -203,6 +203,7 @@ class TrainConfig:
     metric: Metric = "loss"  # what "best" and early stopping look at
     patience: int = setting(0, low=0)  # validations without a better value before stopping; 0: never
     valid_translate: int = setting(200, low=0)  # validation sentences translated for BLEU and chrF
+    valid_windows: int = setting(512, low=0)  # windows of running text that a validation looks at; 0: all
     samples: int = setting(3, low=0)  # of them shown
     probes: tuple[str, ...] = ()  # source sentences whose attention is kept through the training, for the explorer
 
@@ -235,6 +236,29 @@ class DecodeConfig:
     batch_tokens: int = setting(2048, low=1)  # padded source tokens decoded together
 
 
+def check_metric(model: FamilyConfig, metric: Metric) -> None:
+    """Raise for one that a model of this family is not measured by: no validation would ever be the best."""
+    metrics: tuple[Metric, ...] = ("loss",)
+    if isinstance(model, TranslationConfig):
+        metrics += ("bleu", "chrf")
+    elif isinstance(model, ViTConfig) or (isinstance(model, BertConfig) and "classes" in model.heads):
+        metrics += ("accuracy",)
+    if metric not in metrics:
+        raise ConfigError(f"train.metric = {metric!r}, but this model is measured by: {', '.join(metrics)}")
+
+
+def check_one_text(data: DataConfig, train: TrainConfig) -> None:
+    """Raise for what only translators have."""
+    only = {"data.tokenizer.sampling": data.tokenizer.sampling, "train.probes": train.probes}
+    for name, value in only.items():
+        if value:
+            raise ConfigError(f"{name} is for models that translate; this one does not: leave it out")
+    if any(corpus.prefix and corpus.text for corpus in (*data.train, *data.valid, *data.test)):
+        raise ConfigError(
+            "the `prefix` of a corpus is put before the sources of pairs; running text has none: leave it out"
+        )
+
+
 @dataclass(frozen=True)
 class RunConfig:
     data: DataConfig = DataConfig()
@@ -243,9 +267,15 @@ class RunConfig:
     decode: DecodeConfig = DecodeConfig()
 
     def __post_init__(self) -> None:
+        check_metric(self.model, self.train.metric)
         if not isinstance(self.model, TranslationConfig):
+            check_one_text(self.data, self.train)
             return
         tokenizer = self.data.tokenizer
+        if tokenizer.kind == "characters":
+            raise ConfigError(
+                "data.tokenizer.kind = 'characters' is for models of one text: translators have 'bpe' or 'unigram'"
+            )
         joint = len(tokenizer.files) == 1 if tokenizer.files else tokenizer.joint
         if self.model.sharing in ("all", "inputs") and not joint:
             raise ConfigError(ONE_VOCABULARY)

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from regard.config import CorpusConfig, DataConfig, ViTConfig
+from regard.data.examples import prepare_images
 from regard.data.images import ImageSet, is_picture, read_folders, read_idx, read_idx_pair, read_image, scaled, varied
 from regard.errors import ConfigError, DataError
 
@@ -204,3 +206,21 @@ def test_every_way_of_varying_occurs_and_the_seed_decides() -> None:
     assert counts.min() > 2000 / 18 / 2
     assert np.array_equal(found, varied(pixels, True, 1, np.random.default_rng(1)))
     assert not np.array_equal(found, varied(pixels, True, 1, np.random.default_rng(2)))
+
+
+def test_classes_have_the_same_numbers_in_every_folder(tmp_path: Path) -> None:
+    for split, names in (("train", ("cat", "dog", "horse")), ("valid", ("cat", "horse")), ("more", ("cat", "cow"))):
+        for name in names:
+            (tmp_path / split / name).mkdir(parents=True)
+            Image.fromarray(DRAWN).save(tmp_path / split / name / "a.png")
+    train, valid, more = (CorpusConfig(images=str(tmp_path / split)) for split in ("train", "valid", "more"))
+    model = ViTConfig(image_size=6, patch_size=3, channels=3)
+    prepared = prepare_images(DataConfig(train=(train,), valid=(valid,)), model)
+    assert prepared.labels == ("cat", "dog", "horse")
+    assert prepared.valid is not None
+    assert prepared.valid.labels_N.tolist() == [0, 2]
+    assert prepare_images(DataConfig(train=(valid,)), model, prepared.labels).train.labels_N.tolist() == [0, 2]
+    with pytest.raises(DataError, match=r"more/cow would be a class of its own.*cat, dog, horse.*data.label_names"):
+        prepare_images(DataConfig(train=(train, more)), model)
+    named = DataConfig(train=(train, more), label_names=("cow", "horse", "dog", "cat"))
+    assert prepare_images(named, model).train.labels_N.tolist() == [3, 2, 1, 3, 0]

@@ -162,6 +162,7 @@ def test_the_first_berts_have_other_names_for_norms(tmp_path: Path) -> None:
         ("tokenizer_config.json", {"strip_accents": True, "do_lower_case": False}, "strip_accents = True"),
         ("tokenizer_config.json", {"tokenize_chinese_chars": False}, "tokenize_chinese_chars = False"),
         ("tokenizer.json", {"model": {"type": "BPE"}}, "not that of a BERT"),
+        ("tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
     ],
 )
 def test_what_is_not_ours_is_refused(tmp_path: Path, file: str, change: dict[str, Any], said: str) -> None:
@@ -171,6 +172,28 @@ def test_what_is_not_ours_is_refused(tmp_path: Path, file: str, change: dict[str
     with pytest.raises(ModelFolderError, match=said):
         import_folder(tmp_path / "hf", tmp_path / "ours")
     assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"problem_type": "multi_label_classification"}, "problem_type = 'multi_label_classification'"),
+        ({"id2label": ["a", "b", "c"]}, "id2label does not name the model's 3 classes"),
+        ({"id2label": {"0": "a", "1": "b"}}, "id2label does not name the model's 3 classes"),
+    ],
+)
+def test_other_answers_than_one_class_of_several_are_refused(tmp_path: Path, change: Any, said: str) -> None:
+    save(tmp_path / "hf", "BertForSequenceClassification", num_labels=3)
+    path = tmp_path / "hf" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | change), "utf-8")
+    with pytest.raises(ModelFolderError, match=said):
+        import_folder(tmp_path / "hf", tmp_path / "ours")
+
+
+def test_a_regression_is_refused(tmp_path: Path) -> None:
+    save(tmp_path / "hf", "BertForSequenceClassification", num_labels=1)
+    with pytest.raises(ModelFolderError, match="the classifier gives one number"):
+        import_folder(tmp_path / "hf", tmp_path / "ours")
 
 
 def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:

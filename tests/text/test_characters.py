@@ -55,6 +55,7 @@ def test_sentencepiece_may_have_a_mask() -> None:
     vocabulary = train_vocabulary(["今天天气很好", "the cat sat", "Two dogs run"] * 5, "bpe", 320, symbols=["[MASK]"])
     lexicon = SentencePieces(vocabulary, lowercase=True)
     assert lexicon.mask is not None
+    assert lexicon.encode(["", "  "]) == [[], []]
     [ids] = lexicon.encode(["今天天气很[MASK]"])
     assert ids.count(lexicon.mask) == 1
     assert lexicon.decode(ids) == "今天天气很"

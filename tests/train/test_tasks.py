@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
+import math
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -15,16 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import Reader, Viewer, Writer
-from regard.config import RunConfig
+from regard.config import CorpusConfig, RunConfig
 from regard.data.batches import Place
 from regard.data.examples import Shuffled
 from regard.data.texts import Windows, cut_evenly
 from regard.errors import ConfigError, DataError
+from regard.folder import read_description
 from regard.recipe import run_from_dict
 from regard.text.characters import Characters
+from regard.train.card import model_card
 from regard.train.launch import resume, start
 from regard.train.masked_task import NOT_ASKED, Masker
 from regard.train.measure import measure_model
+from regard.train.reports import ValidationReport
 from regard.train.run import RunFolder
 
 TRAIN: dict[str, Any] = {
@@ -71,6 +76,10 @@ def make(folder: Path) -> Make:
             },
             {"family": "gpt", "max_positions": 32, **SIZES},
         ),
+        "gpt of pieces": (
+            {"train": [{"text": text}], "valid": [{"text": text, "start": 0.9}], **pieces},
+            {"family": "gpt", "max_positions": 32, **SIZES},
+        ),
         "deepseek": (
             {"train": [{"text": text}], "valid": [{"text": text, "start": 0.9}], **characters},
             {
@@ -105,7 +114,7 @@ def make(folder: Path) -> Make:
     return make_run
 
 
-KINDS = ("gpt", "deepseek", "bert", "bert classes", "vit")
+KINDS = ("gpt", "gpt of pieces", "deepseek", "bert", "bert classes", "vit")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -167,6 +176,83 @@ def test_a_run_may_start_from_another_model(make: Make, tmp_path: Path, heard: A
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_a_classifier_may_start_from_another(make: Make, folder: Path, tmp_path: Path, heard: Any) -> None:
+    start(make("bert classes"), RunFolder(tmp_path / "first"), heard)
+    other = (folder / "labels.tsv").read_text().replace("\tyes", "\tpraise").replace("\tno", "\tblame")
+    (folder / "labels.tsv").write_text("hello\tgreeting\n" + other)
+    start(make("bert classes", init=str(tmp_path / "first" / "model")), RunFolder(tmp_path / "second"), heard)
+    assert read_description(tmp_path / "second" / "model").labels == ("blame", "greeting", "praise")
+    (said,) = [message for message in heard.messages if "weights are those of" in message]
+    assert not said.startswith("0 of ")
+
+
+def test_lines_without_a_text_or_a_label_are_left_out(make: Make, folder: Path, tmp_path: Path, heard: Any) -> None:
+    with (folder / "labels.tsv").open("a") as file:
+        file.write("\n\tyes\nnothing said\t\n")
+    start(make("bert classes"), RunFolder(tmp_path / "run"), heard)
+    assert read_description(tmp_path / "run" / "model").labels == ("no", "yes")
+    assert any("3 of 13 lines lack a text or a label" in message for message in heard.messages)
+
+
+def test_a_model_is_measured_where_there_is_no_training_data(
+    make: Make, folder: Path, tmp_path: Path, heard: Any
+) -> None:
+    """With its own labels, and on all of the data."""
+    start(make("bert classes", max_steps=60), RunFolder(tmp_path / "classes"), heard)
+    start(make("gpt"), RunFolder(tmp_path / "gpt"), heard)
+    start(make("bert"), RunFolder(tmp_path / "bert"), heard)
+    (folder / "few.tsv").write_text("bad sad\tno\n")  # one label, which alone would be refused
+    (folder / "short.txt").write_text("abab and cd.\n" * 12)
+
+    def measured(name: str, test: dict[str, str], **train: Any) -> ValidationReport:
+        run = make({"classes": "bert classes"}.get(name, name), **train)
+        only = dataclasses.replace(run.data, train=(), valid=(), test=(CorpusConfig(**test),))
+        return measure_model(tmp_path / name / "model", dataclasses.replace(run, data=only), "test", heard.message)
+
+    assert measured("classes", {"file": str(folder / "few.tsv")}).accuracy == 1.0
+    for name in ("gpt", "bert"):
+        few, all_of_it = (measured(name, {"text": str(folder / "text.txt")}, valid_windows=n).nll for n in (1, 0))
+        assert few == all_of_it
+        assert math.isfinite(measured(name, {"text": str(folder / "short.txt")}).nll)
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric"), [("gpt", "accuracy"), ("bert", "accuracy"), ("vit", "bleu"), ("bert classes", "chrf")]
+)
+def test_a_metric_that_the_model_does_not_have(kind: str, metric: str, make: Make) -> None:
+    with pytest.raises(ConfigError, match=f"train.metric = '{metric}', but this model is measured by: loss"):
+        make(kind, metric=metric)
+
+
+def test_what_only_translators_have_is_refused(make: Make, folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"train\.probes is for models that translate"):
+        make("gpt", probes=["ab"])
+    text = {"text": str(folder / "text.txt")}
+    for data, said in (
+        ({"tokenizer": {"sampling": 0.1}}, "data.tokenizer.sampling is for models that translate"),
+        ({"train": [{**text, "prefix": "go on: "}]}, "running text has none"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            run_from_dict({"data": data, "model": {"family": "gpt"}})
+    with pytest.raises(ConfigError, match="characters' is for models of one text"):
+        run_from_dict({"data": {"tokenizer": {"kind": "characters"}}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        ("gpt", "# Going on with a text"),
+        ("bert", "# Hidden words"),
+        ("bert classes", "# What a text is"),
+        ("vit", "# What is in a picture"),
+    ],
+)
+def test_the_card_says_what_the_model_is_for(kind: str, title: str, make: Make) -> None:
+    card = model_card(make(kind), 1000, 12, {"loss": 1.0})
+    assert title in card.splitlines()
+    assert "translation" not in card
+
+
 def test_data_of_another_kind_is_refused(make: Make, folder: Path, tmp_path: Path, heard: Any) -> None:
     run = run_from_dict({"data": {"train": [{"file": str(folder / "labels.tsv")}]}, "model": {"family": "gpt"}})
     with pytest.raises(ConfigError, match="learns from running text"):
@@ -215,12 +301,23 @@ def test_windows_can_be_taken_up_anywhere(sizes: list[int], length: int, rows: i
 @given(count=st.integers(1, 60), rows=st.integers(1, 7), seed=st.integers(0, 5), sort=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_every_example_once_an_epoch(count: int, rows: int, seed: int, sort: bool) -> None:
-    stream = Shuffled(count, rows, seed, list(range(count)) if sort else None)
+    stream = Shuffled(np.ones(count), rows, seed, list(range(count)) if sort else None)
     for epoch in (0, 1):
         batches = stream.batches(epoch)
         assert sorted(np.concatenate(batches).tolist()) == list(range(count))
         second = next(stream.iterate(Place(epoch, 0, len(batches) - 1)))
         assert second[1] == Place(epoch + 1)
+
+
+def test_weights_of_examples() -> None:
+    stream = Shuffled(np.array([2.0, 0.5, 0.0, 1.25]), 2, 1, [1, 2, 3, 4])
+    counts = np.array([np.bincount(np.concatenate(stream.batches(epoch)), minlength=4) for epoch in range(400)])
+    assert (counts[:, 0] == 2).all()
+    assert not counts[:, 2].any()
+    np.testing.assert_allclose(counts.mean(axis=0), [2, 0.5, 0, 1.25], atol=0.07)
+    assert stream.examples_per_epoch == 3.75
+    with pytest.raises(DataError, match="an epoch would have no example"):
+        Shuffled(np.array([0.2, 0.3]), 2, 1)
 
 
 @pytest.mark.parametrize("pairs", [False, True])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig, ViTConfig
 from regard.data.batches import Place
-from regard.data.corpus import check, chosen_part, expand, read_pairs
+from regard.data.corpus import check, chosen_part, corpus_name, expand, read_pairs
 from regard.data.images import ImageSet, read_folders, read_idx_pair
 from regard.data.prepare import Say
 from regard.data.texts import get_lexicon
@@ -20,6 +20,7 @@ from regard.errors import ConfigError, DataError
 from regard.text.lexicon import Lexicon
 
 Numbers = npt.NDArray[np.int64]
+Weights = npt.NDArray[np.float64]  # of every training example: how often it comes in an epoch
 POOL = 50  # batches that are sorted by length together
 
 
@@ -30,6 +31,7 @@ class PreparedLabels:
     lexicon: Lexicon
     labels: tuple[str, ...]
     train: list[tuple[list[int], int]]
+    weights: Weights
     valid: list[tuple[list[int], int]]
 
 
@@ -37,76 +39,98 @@ class PreparedLabels:
 class PreparedImages:
     labels: tuple[str, ...]
     train: ImageSet
+    weights: Weights
     valid: ImageSet | None
 
 
-def prepare_labels(data: DataConfig, lexicon: Lexicon, labels: tuple[str, ...] = ()) -> PreparedLabels:
+def prepare_labels(
+    data: DataConfig, cache: Path, say: Say, lexicon: Lexicon | None = None, labels: tuple[str, ...] = ()
+) -> PreparedLabels:
     """Read and encode; the labels are those of the training texts, in the order of the alphabet."""
+    if not data.train:
+        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
     check([*data.train, *data.valid])
-    splits = [[pair for corpus in part for pair in labelled(corpus)] for part in (data.train, data.valid)]
-    names = labels or data.label_names or tuple(sorted({label for _, label in splits[0]}))
+    corpora = [labelled(corpus, say) for corpus in data.train]
+    train = [one for corpus in corpora for one in corpus]
+    valid = [one for corpus in data.valid for one in labelled(corpus, say)]
+    names = labels or data.label_names or tuple(sorted({label for _, label in train}))
     if len(names) < 2:
-        raise DataError(f"every training text has the label {names[0]!r}: there is nothing to tell apart")
+        raise DataError(f"every training text has the label {''.join(names)!r}: there is nothing to tell apart")
     number = {name: i for i, name in enumerate(names)}
-    if unknown := {label for pairs in splits for _, label in pairs} - number.keys():
-        raise DataError(
-            f"the label {sorted(unknown)[0]!r} is not among those of the training texts: {', '.join(names)}"
-        )
-    train, valid = (
-        [(ids, number[label]) for ids, (_, label) in zip(lexicon.encode([t for t, _ in pairs]), pairs, strict=True)]
-        for pairs in splits
-    )
-    return PreparedLabels(lexicon, names, train, valid)
+    if unknown := {label for _, label in (*train, *valid)} - number.keys():
+        raise DataError(f"the label {sorted(unknown)[0]!r} is not among those that are told apart: {', '.join(names)}")
+    if lexicon is None:
+        lexicon = get_lexicon(data, (text for text, _ in train), cache, say)
+
+    def encoded(examples: list[tuple[str, str]]) -> list[tuple[list[int], int]]:
+        ids = lexicon.encode([text for text, _ in examples])
+        return [(one, number[label]) for one, (_, label) in zip(ids, examples, strict=True)]
+
+    return PreparedLabels(lexicon, names, encoded(train), weights_of(data.train, corpora), encoded(valid))
 
 
-def label_lexicon(data: DataConfig, cache: Path, say: Say) -> Lexicon:
-    """A vocabulary of the training texts, where no model is gone on from."""
-    return get_lexicon(data, (text for corpus in data.train for text, _ in labelled(corpus)), cache, say)
-
-
-def labelled(corpus: CorpusConfig) -> list[tuple[str, str]]:
+def labelled(corpus: CorpusConfig, say: Say) -> list[tuple[str, str]]:
     """(text, label) of a corpus."""
-    return [(pair.src, pair.tgt.strip()) for pair in read_pairs(corpus)]
+    pairs = [(pair.src, pair.tgt.strip()) for pair in read_pairs(corpus)]
+    whole = [(text, label) for text, label in pairs if text.strip() and label]
+    if left_out := len(pairs) - len(whole):
+        say(f"{corpus_name(corpus)}: {left_out:,} of {len(pairs):,} lines lack a text or a label and are left out")
+    return whole
 
 
-def prepare_images(data: DataConfig, model: ViTConfig) -> PreparedImages:
+def weights_of(corpora: Sequence[CorpusConfig], examples: Sequence[Sized]) -> Weights:
+    return np.repeat([corpus.weight for corpus in corpora], [len(some) for some in examples])
+
+
+def prepare_images(data: DataConfig, model: ViTConfig, labels: tuple[str, ...] = ()) -> PreparedImages:
+    """Read all; the classes are `labels`, or else those that the settings name, or else the training images'."""
     if not data.train:
         raise ConfigError("there is no training corpus; give at least one [[data.train]] with images in the recipe")
-    train, found = read_images(data.train, model)
-    names = data.label_names or found
-    valid = read_images(data.valid, model)[0] if data.valid else None
-    if any(images.labels_N.max(initial=0) >= len(names) for images in (train, valid) if images is not None):
-        raise DataError(f"there are images of more classes than the {len(names)} that have names: {', '.join(names)}")
-    return PreparedImages(names, train, valid)
-
-
-def read_images(corpora: Sequence[CorpusConfig], model: ViTConfig) -> tuple[ImageSet, tuple[str, ...]]:
+    names = labels or data.label_names
     sets: list[ImageSet] = []
-    names: tuple[str, ...] = ()
-    for corpus in corpora:
-        if not corpus.images:
-            raise ConfigError("this model learns from images: give each [[data.train]] and [[data.valid]] `images`")
-        if corpus.labels:
-            found = read_idx_pair(expand(corpus.images), expand(corpus.labels))
-        else:
-            found, names = read_folders(expand(corpus.images), model.image_size, model.channels)
-        sets.append(found.select(chosen_part(corpus, len(found))))
-    whole = ImageSet(np.concatenate([s.pixels_NCYX for s in sets]), np.concatenate([s.labels_N for s in sets]))
+    for corpus in (*data.train, *data.valid):
+        images, names = read_images(corpus, model, names)
+        sets.append(images)
+    train, valid = sets[: len(data.train)], sets[len(data.train) :]
+    whole = joined(train)
+    names = names or tuple(str(number) for number in range(int(whole.labels_N.max(initial=0)) + 1))
+    if any(images.labels_N.max(initial=0) >= len(names) for images in sets):
+        raise DataError(f"there are images of more classes than the {len(names)} that have names: {', '.join(names)}")
+    return PreparedImages(names, whole, weights_of(data.train, train), joined(valid) if valid else None)
+
+
+def read_images(corpus: CorpusConfig, model: ViTConfig, names: tuple[str, ...]) -> tuple[ImageSet, tuple[str, ...]]:
+    """The images of a corpus, and the names of their classes: those that are known, or those of its folders."""
+    if not corpus.images:
+        raise ConfigError("this model learns from images: give each [[data.train]] and [[data.valid]] `images`")
+    if corpus.labels:
+        found = read_idx_pair(expand(corpus.images), expand(corpus.labels))
+    else:
+        found, names = read_folders(expand(corpus.images), model.image_size, model.channels, names)
     expected = (model.channels, model.image_size, model.image_size)
-    if whole.pixels_NCYX.shape[1:] != expected:
+    if found.pixels_NCYX.shape[1:] != expected:
         raise DataError(
-            f"the images are {whole.pixels_NCYX.shape[1:]} (channels, height, width), but the model's settings say "
-            f"{expected}: change model.image_size and model.channels"
+            f"the images of {corpus.images} are {found.pixels_NCYX.shape[1:]} (channels, height, width), but the "
+            f"model's settings say {expected}: change model.image_size and model.channels"
         )
-    return whole, names or tuple(str(number) for number in range(int(whole.labels_N.max()) + 1))
+    return found.select(chosen_part(corpus, len(found))), names
+
+
+def joined(sets: Sequence[ImageSet]) -> ImageSet:
+    return ImageSet(np.concatenate([s.pixels_NCYX for s in sets]), np.concatenate([s.labels_N for s in sets]))
 
 
 class Shuffled:
     """An endless stream of the numbers of examples; with lengths, those of like length together."""
 
-    def __init__(self, count: int, rows: int, seed: int, lengths: Sequence[int] | None = None) -> None:
-        self._count, self._rows, self._seed = count, max(rows, 1), seed % 2**63
+    def __init__(self, weights: Weights, rows: int, seed: int, lengths: Sequence[int] | None = None) -> None:
+        self._weights, self._rows, self._seed = weights, max(rows, 1), seed % 2**63
         self._lengths = None if lengths is None else np.array(lengths)
+        self.examples_per_epoch = float(weights.sum())
+        if self.examples_per_epoch < 1:
+            raise DataError(
+                "an epoch would have no example at all: raise the weight of a training corpus that has some"
+            )
 
     def iterate(self, place: Place) -> Iterator[tuple[Numbers, Place]]:
         epoch, number = place.epoch, place.batch
@@ -118,10 +142,16 @@ class Shuffled:
 
     def batches(self, epoch: int) -> list[Numbers]:
         random: Any = np.random.default_rng((self._seed, epoch))
-        order = random.permutation(self._count)
-        if self._lengths is not None:
+        order = random.permutation(self.chosen(random))
+        if self._lengths is not None and len(order):
             pool = self._rows * POOL
             pools = [order[start : start + pool] for start in range(0, len(order), pool)]
             order = np.concatenate([own[np.argsort(self._lengths[own], kind="stable")] for own in pools])
         cut = [order[start : start + self._rows] for start in range(0, len(order), self._rows)]
         return [cut[i] for i in random.permutation(len(cut))]
+
+    def chosen(self, random: Any) -> Numbers:
+        """The examples of an epoch: one of weight 2.5 twice, and in every other epoch once more."""
+        whole, part = np.divmod(self._weights, 1)
+        times = whole + (random.random(len(part)) < part if part.any() else 0)
+        return np.repeat(np.arange(len(times)), times.astype(np.int64))

@@ -147,14 +147,23 @@ def read_idx_pair(images: Path, labels: Path) -> ImageSet:
     return ImageSet(pixels[:, None], numbers.astype(np.int64))
 
 
-def read_folders(folder: Path, size: int, channels: int) -> tuple[ImageSet, tuple[str, ...]]:
-    """Pictures in folders that are named as their classes; and the names, in the order of their numbers."""
+def read_folders(
+    folder: Path, size: int, channels: int, known: tuple[str, ...] = ()
+) -> tuple[ImageSet, tuple[str, ...]]:
+    """Pictures in folders that are named as their classes; and the names, in the order of their numbers: those that
+    are `known`, or else those of the folders."""
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}")
-    names = tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")))
+    own = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    names = known or tuple(own)
+    if unknown := sorted(set(own) - set(names)):
+        raise DataError(
+            f"{folder / unknown[0]} would be a class of its own, but the classes are: {', '.join(names)}; "
+            f"data.label_names can name all that there are"
+        )
     found = [
-        (path, number)
-        for number, name in enumerate(names)
+        (path, names.index(name))
+        for name in own
         for path in sorted((folder / name).iterdir())
         if path.is_file() and is_picture(path.name)
     ]

@@ -22,7 +22,7 @@ from regard.data.batches import Place
 from regard.data.cache import digest, settle, temporary_folder, write_synced
 from regard.data.corpus import expand, is_part, missing_file
 from regard.data.lines import read_lines
-from regard.data.prepare import Progress, Say
+from regard.data.prepare import Progress, Say, corpus_identity
 from regard.data.store import PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
 from regard.text.characters import Characters
@@ -141,7 +141,9 @@ def get_tokens(corpus: CorpusConfig, lexicon: Lexicon, cache: Path, say: Say) ->
 
 def identity(corpus: CorpusConfig) -> dict[str, Any]:
     """What tells whether a corpus is the same as it was."""
-    path = expand(corpus.text or corpus.file or corpus.src)
+    if not corpus.text:
+        return corpus_identity(corpus)
+    path = expand(corpus.text)
     status = path.stat()
     cut = [corpus.whole, corpus.column, corpus.start, corpus.stop]
     return {"file": [os.path.realpath(path), status.st_size, status.st_mtime_ns], "cut": cut}
@@ -192,7 +194,7 @@ class Windows:
 
 
 def cut_evenly(tokens: npt.NDArray[Any], length: int, most: int) -> list[Ids]:
-    """Windows one after the other, the last perhaps shorter, at most so many, from all over the text."""
+    """Windows one after the other, the last perhaps shorter, at most so many (0: all), from all over the text."""
     starts = list(range(0, len(tokens), length))
-    chosen = starts[:: max(1, -(-len(starts) // most))]
+    chosen = starts[:: max(1, -(-len(starts) // most))] if most else starts
     return [tokens[start : start + length].astype(np.int64) for start in chosen]

@@ -89,7 +89,7 @@ class SentencePieces:
 
     def _without_space_before_mask(self, ids: list[int]) -> list[int]:
         """A hidden piece was hidden with its space; a space of its own before it would ask for something else."""
-        following = [*ids[1:], PAD]
+        following = [*ids, PAD][1:]
         pieces = zip(self.vocabulary.pieces(ids), ids, following, strict=True)
         return [id for piece, id, after in pieces if piece != SPACE_MARK or after != self.mask]
 

@@ -24,7 +24,7 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
     data, model = run.data, run.model
     licences = dict.fromkeys(corpus.licence for corpus in data.train if corpus.licence)
     lines = [
-        f"# {data.src_lang or 'source'} → {data.tgt_lang or 'target'} translation",
+        f"# {purpose_of(run)}",
         "",
         f"{kind_of(model)} trained with Regard: {layers_of(model)} layers, "
         f"d_model {model.d_model}, {sizes_of(model)}, {n_parameters:,} parameters.",
@@ -45,6 +45,22 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
         *([f"- {name}: {value:.4g}" for name, value in scores.items()] or ["- none yet"]),
     ]
     return str(CardHead("; ".join(licences), scores)) + "\n".join(lines) + "\n"
+
+
+def purpose_of(run: RunConfig) -> str:
+    data, model = run.data, run.model
+    language = f", {data.src_lang}" if data.src_lang else ""
+    match model:
+        case ModelConfig() | T5Config() | RecurrentConfig():
+            return f"{data.src_lang or 'source'} → {data.tgt_lang or 'target'} translation"
+        case GptConfig() | DeepSeekConfig():
+            return f"Going on with a text{language}"
+        case BertConfig():
+            return ("What a text is" if "classes" in model.heads else "Hidden words") + language
+        case ViTConfig():
+            return "What is in a picture"
+        case _:
+            assert_never(model)
 
 
 def kind_of(model: FamilyConfig) -> str:

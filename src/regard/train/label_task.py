@@ -45,7 +45,6 @@ class LabelTask(WithoutProbes, ABC):
 
     model: nn.Module
     stream: Shuffled
-    n_train: int
     n_valid: int
 
     def __init__(self, run: RunConfig, device: torch.device) -> None:
@@ -61,7 +60,7 @@ class LabelTask(WithoutProbes, ABC):
 
     @property
     def tokens_per_epoch(self) -> float:
-        return float(self.n_train)
+        return self.stream.examples_per_epoch
 
     @property
     def has_validation(self) -> bool:
@@ -110,10 +109,10 @@ class TextLabelTask(LabelTask):
         self.model: Bert = Bert(config).to(device)
         self.longest = window_length(run, self.model.longest_text) - 2
         self.train, self.valid = prepared.train, prepared.valid
-        self.n_train, self.n_valid = len(self.train), len(self.valid)
+        self.n_valid = len(self.valid)
         lengths = [min(len(ids), self.longest) + 2 for ids, _ in self.train]
         rows = round(run.train.batch_tokens / np.mean(lengths))
-        self.stream = Shuffled(self.n_train, rows, run.train.seed, lengths)
+        self.stream = Shuffled(prepared.weights, rows, run.train.seed, lengths)
 
     def batch(self, numbers: Numbers, valid: bool) -> LabelBatch:
         """[CLS] text [SEP], padded; a text that is too long is judged by its beginning."""
@@ -137,9 +136,9 @@ class ImageLabelTask(LabelTask):
         self.config, self.labels = config, prepared.labels
         self.model: ViT = ViT(config).to(device)
         self.train, self.valid = prepared.train, prepared.valid
-        self.n_train, self.n_valid = len(self.train), 0 if self.valid is None else len(self.valid)
+        self.n_valid = 0 if self.valid is None else len(self.valid)
         patches = self.model.patches_across**2 + 1
-        self.stream = Shuffled(self.n_train, run.train.batch_tokens // patches, run.train.seed)
+        self.stream = Shuffled(prepared.weights, run.train.batch_tokens // patches, run.train.seed)
 
     def batch(self, numbers: Numbers, valid: bool) -> LabelBatch:
         images = self.valid if valid and self.valid is not None else self.train

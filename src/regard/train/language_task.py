@@ -23,7 +23,6 @@ from regard.train.reports import Sample, ValidationReport
 from regard.train.task import WithoutProbes
 from regard.train.validation import exactly
 
-MOST_VALID = 512  # windows: enough for a mean to three digits
 SHOWN_TOKENS = 120
 MANNER = Manner(temperature=0.8, top_k=40)
 
@@ -50,7 +49,8 @@ class LanguageTask(WithoutProbes):
         rows = run.train.batch_tokens // length
         self.windows = Windows(prepared.train, prepared.weights, length, rows, run.train.seed)
         self.tokens_per_epoch = self.windows.tokens_per_epoch
-        self.valid = [self.batch(window[None]) for window in cut_evenly(prepared.valid, length, MOST_VALID)]
+        windows = cut_evenly(prepared.valid, length, run.train.valid_windows)
+        self.valid = [self.batch(window[None]) for window in windows]
         self.valid = [batch for batch in self.valid if batch.n_tokens]
         self.has_validation = bool(self.valid)
 

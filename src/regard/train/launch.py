@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +52,8 @@ def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
 
 
 def read_begun(run: RunConfig) -> ModelDescription | None:
-    """The model that a new run starts from, if it starts from one."""
-    return read_description(expand(run.train.init)) if run.train.init else None
+    """The model that a new run starts from, if it starts from one; what it tells apart is for the run to say."""
+    return dataclasses.replace(read_description(expand(run.train.init)), labels=()) if run.train.init else None
 
 
 def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:

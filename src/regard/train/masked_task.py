@@ -30,7 +30,6 @@ from regard.train.task import WithoutProbes
 from regard.train.validation import exactly
 
 HIDDEN, REPLACED = 0.8, 0.1
-MOST_VALID = 256  # windows
 NOT_ASKED = -1
 
 
@@ -98,7 +97,7 @@ class MaskedTask(WithoutProbes):
         rows = run.train.batch_tokens // (length + self.masker.special)
         self.windows = Windows(prepared.train, prepared.weights, length, rows, run.train.seed)
         self.tokens_per_epoch = self.windows.tokens_per_epoch * run.train.masked
-        windows = [window for window in cut_evenly(prepared.valid, length, MOST_VALID) if len(window) == length]
+        windows = cut_evenly(prepared.valid, length, run.train.valid_windows)
         self.valid = [self.masker(window[None], np.random.default_rng((1, i))) for i, window in enumerate(windows)]
         self.has_validation = bool(self.valid)
 

@@ -9,25 +9,27 @@ import torch
 
 from regard.config import RunConfig
 from regard.data.prepare import Say
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.files import default_cache
-from regard.folder import read_description, read_weights
+from regard.folder import read_description
+from regard.models.load import take_weights
 from regard.train.reports import ValidationReport
 from regard.train.tasks import build_task, prepare_run
 
 
 def measure_model(folder: Path, run: RunConfig, split: str, say: Say) -> ValidationReport:
-    """The model of a folder on the `valid` or `test` texts or images of a run."""
+    """The model of a folder on all of the `valid` or `test` texts or images of a run."""
     description = read_description(folder)
     corpora = getattr(run.data, split)
     if not corpora:
         raise ConfigError(f"the recipe names no {split} data")
-    data = dataclasses.replace(run.data, valid=corpora)
-    run = dataclasses.replace(run, data=data, model=description.model)
+    # They stand in the place of the training data too, which need not be there, and from which nothing is learnt.
+    data = dataclasses.replace(run.data, train=corpora, valid=corpora)
+    train = dataclasses.replace(run.train, valid_windows=0, samples=0)
+    run = dataclasses.replace(run, data=data, model=description.model, train=train)
     run, prepared = prepare_run(run, default_cache(), say, description)
     task = build_task(run, prepared, torch.device("cpu"), say)
-    weights = read_weights(folder)
-    with torch.no_grad():
-        for name, parameter in task.model.named_parameters():
-            parameter.copy_(torch.from_numpy(weights[name]))
+    if not task.has_validation:
+        raise DataError(f"there is nothing to measure in the recipe's {split} data: every text or label is empty")
+    take_weights(task.model, folder)
     return task.measure(0, 0)

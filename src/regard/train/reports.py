@@ -72,8 +72,9 @@ class ValidationReport:
         return -math.inf if value is None else value
 
     def scores(self) -> dict[str, float]:
-        found = {"loss": self.nll, "perplexity": self.perplexity, "BLEU": self.bleu, "chrF": self.chrf}
-        found["accuracy"] = self.accuracy
+        found = {"loss": self.nll, "BLEU": self.bleu, "chrF": self.chrf, "accuracy": self.accuracy}
+        if self.accuracy is None:  # labels are no text, whose perplexity means something
+            found["perplexity"] = self.perplexity
         return {name: value for name, value in found.items() if value is not None}
 
     def row(self) -> dict[str, Any]:

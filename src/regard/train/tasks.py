@@ -19,7 +19,7 @@ from regard.config import (
     ViTConfig,
     with_vocabulary,
 )
-from regard.data.examples import PreparedImages, PreparedLabels, label_lexicon, prepare_images, prepare_labels
+from regard.data.examples import PreparedImages, PreparedLabels, prepare_images, prepare_labels
 from regard.data.prepare import Prepared, Say, prepare
 from regard.data.texts import PreparedTexts, prepare_texts
 from regard.errors import ConfigError
@@ -38,7 +38,8 @@ AnyPrepared = Prepared | PreparedTexts | PreparedLabels | PreparedImages
 def prepare_run(
     run: RunConfig, cache: Path, say: Say, saved: ModelDescription | None = None
 ) -> tuple[RunConfig, AnyPrepared]:
-    """The data of a run, and the run with the sizes that follow from it. `saved`: whose tokenizer is to be taken."""
+    """The data of a run, and the run with the sizes that follow from it. `saved`: whose tokenizer, and
+    whose labels if it has any, are to be taken."""
     model = run.model
     match model:
         case ModelConfig() | RecurrentConfig() | T5Config():
@@ -51,7 +52,7 @@ def prepare_run(
         case BertConfig():
             return prepare_bert(run, model, cache, say, saved)
         case ViTConfig():
-            images = prepare_images(run.data, model)
+            images = prepare_images(run.data, model, saved_labels(saved))
             return dataclasses.replace(run, model=dataclasses.replace(model, n_labels=len(images.labels))), images
         case _:
             assert_never(model)
@@ -62,9 +63,8 @@ def prepare_bert(
 ) -> tuple[RunConfig, AnyPrepared]:
     """Its heads say what it learns."""
     if "classes" in model.heads:
-        lexicon = saved_lexicon(saved) or label_lexicon(run.data, cache, say)
-        labels = prepare_labels(run.data, lexicon, () if saved is None else saved.labels)
-        model = dataclasses.replace(model, n_labels=len(labels.labels), vocab_size=lexicon.size)
+        labels = prepare_labels(run.data, cache, say, saved_lexicon(saved), saved_labels(saved))
+        model = dataclasses.replace(model, n_labels=len(labels.labels), vocab_size=labels.lexicon.size)
         return dataclasses.replace(run, model=model), labels
     if "masked" in model.heads:
         texts = prepare_texts(run.data, cache, say, saved_lexicon(saved))
@@ -77,6 +77,10 @@ def prepare_bert(
 
 def saved_lexicon(saved: ModelDescription | None) -> Lexicon | None:
     return None if saved is None else read_lexicon(saved.tokenizer, saved.lowercase)
+
+
+def saved_labels(saved: ModelDescription | None) -> tuple[str, ...]:
+    return () if saved is None else saved.labels
 
 
 def fill_sizes(run: RunConfig, src: int, tgt: int | None = None) -> RunConfig:

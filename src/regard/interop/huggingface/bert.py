@@ -25,6 +25,7 @@ ACTIVATIONS: dict[str, FeedForwardKind] = {
     "swish": "swish",
 }
 TOKENS = "BertForTokenClassification"
+TOKENIZERS = ("BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend")
 TOKENIZER_CONFIG, TOKENIZER_JSON = "tokenizer_config.json", "tokenizer.json"
 Weights = dict[str, np.ndarray]
 
@@ -40,9 +41,9 @@ def import_bert(folder: ForeignFolder) -> Imported:
             f"{folder.path}: the tokenizer has {lexicon.size} pieces, the model only {config.vocab_size}"
         )
     weights = bert_weights(tensors, config)
-    description = ModelDescription(
-        config, DecodeConfig(), "", "", lexicon.lowercase, lexicon.files(), labels=read_labels(folder.config, config)
-    )
+    labels = folder.config.class_names(config.n_labels) if config.n_labels else ()
+    files = lexicon.files()
+    description = ModelDescription(config, DecodeConfig(), "", "", lexicon.lowercase, files, labels=labels)
     return Imported(description, weights)
 
 
@@ -59,6 +60,9 @@ def bert_config(config: ForeignConfig, tensors: ForeignTensors) -> BertConfig:
     if "classifier.weight" in tensors:
         heads.append("tags" if TOKENS in config.get("architectures", []) else "classes")
         n_labels = len(tensors.left["classifier.weight"])
+        config.require("problem_type", None, "single_label_classification")
+        if n_labels < 2:
+            raise ModelFolderError(f"{config.where}: the classifier gives one number; Regard's tells classes apart")
     return BertConfig(
         d_model=config.number("hidden_size"),
         n_heads=config.number("num_attention_heads"),
@@ -144,18 +148,12 @@ def rename_norms(tensors: ForeignTensors) -> None:
         tensors.left = {name.replace(old, new): tensor for name, tensor in tensors.left.items()}
 
 
-def read_labels(config: ForeignConfig, ours: BertConfig) -> tuple[str, ...]:
-    """The names of the classes, in their order; none where they are only numbered."""
-    named = config.get("id2label", {})
-    names = tuple(str(named.get(str(number), f"LABEL_{number}")) for number in range(ours.n_labels))
-    return () if all(name == f"LABEL_{number}" for number, name in enumerate(names)) else names
-
-
 def read_wordpiece(folder: ForeignFolder) -> WordPiece:
     """vocab.txt, or what newer folders have instead of it."""
     spoken = ForeignConfig(
         folder.json(TOKENIZER_CONFIG) if folder.has(TOKENIZER_CONFIG) else {}, folder.path / TOKENIZER_CONFIG
     )
+    spoken.require("tokenizer_class", *TOKENIZERS, default=TOKENIZERS[0])
     lowercase = spoken.flag("do_lower_case", True)
     spoken.require("strip_accents", None, lowercase)
     spoken.require("tokenize_chinese_chars", True, default=True)

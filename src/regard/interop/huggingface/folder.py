@@ -131,6 +131,16 @@ class ForeignConfig:
             raise ModelFolderError(f"{self.where}: {name} must be true or false, not {value!r}")
         return value
 
+    def class_names(self, count: int) -> tuple[str, ...]:
+        """In the order of their numbers; none where they are only numbered."""
+        numbered = {str(number): f"LABEL_{number}" for number in range(count)}
+        names = self.get("id2label", numbered)
+        if not isinstance(names, dict) or names.keys() != numbered.keys():
+            raise ModelFolderError(
+                f"{self.where}: id2label does not name the model's {count} classes, 0 to {count - 1}"
+            )
+        return () if names == numbered else tuple(str(names[number]) for number in numbered)
+
     def require(self, name: str, *allowed: Any, default: Any = None) -> Any:
         """A setting that Regard knows only some values of."""
         value = self.get(name, default)

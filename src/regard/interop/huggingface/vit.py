@@ -21,7 +21,8 @@ def import_vit(folder: ForeignFolder) -> Imported:
     tensors = folder.tensors()
     if "classifier.weight" not in tensors:
         raise ModelFolderError(f"{folder.path} has no classifier among its weights, and Regard's ViT classifies")
-    labels = read_labels(folder.config, len(tensors.left["classifier.weight"]))
+    count = len(tensors.left["classifier.weight"])
+    labels = folder.config.class_names(count) or tuple(map(str, range(count)))
     config = vit_config(folder.config, read_preprocessing(folder), len(labels))
     weights = vit_weights(config, tensors)
     return Imported(ModelDescription(config, DecodeConfig(), "", "", False, {}, labels=labels), weights)
@@ -54,14 +55,6 @@ def one_side(config: ForeignConfig, name: str, default: int) -> int:
     if len(sides) != 1 or not all(isinstance(side, int) for side in sides):
         raise ModelFolderError(f"{config.where}: {name} = {value!r}; Regard has square images and patches only")
     return int(sides.pop())
-
-
-def read_labels(config: ForeignConfig, count: int) -> tuple[str, ...]:
-    """The names of the classes in the order of their numbers; numbers, where they have no names."""
-    names = config.get("id2label", {str(number): str(number) for number in range(count)})
-    if not isinstance(names, dict) or {str(number) for number in range(count)} != names.keys():
-        raise ModelFolderError(f"{config.where}: id2label does not name the model's {count} classes, 0 to {count - 1}")
-    return tuple(str(names[str(number)]) for number in range(count))
 
 
 def read_preprocessing(folder: ForeignFolder) -> ForeignConfig:
