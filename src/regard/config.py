@@ -96,7 +96,7 @@ __all__ = [
 TokenizerKind = Literal["bpe", "unigram", "characters"]  # characters: for models of one text
 Precision = Literal["auto", "float32", "bfloat16"]
 SearchPrecision = Literal["auto", "float32", "bfloat16", "int8"]
-OptimizerKind = Literal["adam", "adamw"]
+OptimizerKind = Literal["adam", "adamw", "adafactor"]
 ScheduleKind = Literal["inverse_sqrt", "cosine", "constant"]
 Metric = Literal["loss", "bleu", "chrf", "accuracy"]
 SearchMethod = Literal["beam", "sample"]
@@ -236,15 +236,19 @@ class DecodeConfig:
     batch_tokens: int = setting(2048, low=1)  # padded source tokens decoded together
 
 
-def check_metric(model: FamilyConfig, metric: Metric) -> None:
-    """Raise for one that a model of this family is not measured by: no validation would ever be the best."""
+def learns_from_text(data: DataConfig) -> bool:
+    return any(corpus.text for corpus in data.train)
+
+
+def check_metric(model: FamilyConfig, data: DataConfig, metric: Metric) -> None:
+    """Raise for one that a model is not measured by: no validation would ever be the best."""
     metrics: tuple[Metric, ...] = ("loss",)
-    if isinstance(model, TranslationConfig):
+    if isinstance(model, TranslationConfig) and not learns_from_text(data):
         metrics += ("bleu", "chrf")
     elif isinstance(model, ViTConfig) or (isinstance(model, BertConfig) and "classes" in model.heads):
         metrics += ("accuracy",)
     if metric not in metrics:
-        raise ConfigError(f"train.metric = {metric!r}, but this model is measured by: {', '.join(metrics)}")
+        raise ConfigError(f"train.metric = {metric!r}, but what this model learns is measured by: {', '.join(metrics)}")
 
 
 def check_one_text(data: DataConfig, train: TrainConfig) -> None:
@@ -252,11 +256,9 @@ def check_one_text(data: DataConfig, train: TrainConfig) -> None:
     only = {"data.tokenizer.sampling": data.tokenizer.sampling, "train.probes": train.probes}
     for name, value in only.items():
         if value:
-            raise ConfigError(f"{name} is for models that translate; this one does not: leave it out")
+            raise ConfigError(f"{name} is for learning to translate, which this model does not: leave it out")
     if any(corpus.prefix and corpus.text for corpus in (*data.train, *data.valid, *data.test)):
-        raise ConfigError(
-            "the `prefix` of a corpus is put before the sources of pairs; running text has none: leave it out"
-        )
+        raise ConfigError("`prefix` is put before the sources of pairs, and running text has none: leave it out")
 
 
 @dataclass(frozen=True)
@@ -267,9 +269,10 @@ class RunConfig:
     decode: DecodeConfig = DecodeConfig()
 
     def __post_init__(self) -> None:
-        check_metric(self.model, self.train.metric)
-        if not isinstance(self.model, TranslationConfig):
+        check_metric(self.model, self.data, self.train.metric)
+        if not isinstance(self.model, TranslationConfig) or learns_from_text(self.data):
             check_one_text(self.data, self.train)
+        if not isinstance(self.model, TranslationConfig):
             return
         tokenizer = self.data.tokenizer
         if tokenizer.kind == "characters":

@@ -60,7 +60,18 @@ def test_only_matrices_are_decayed(kind: OptimizerKind) -> None:
     torch.testing.assert_close(matrix.detach(), torch.full((2, 3), expected))
 
 
-@pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_adafactor_moves_a_matrix_by_a_share_of_its_size() -> None:
+    small, large = nn.Parameter(torch.full((2, 3), 0.5)), nn.Parameter(torch.full((2, 3), 8.0))
+    optimizer = build_optimizer("adafactor", [small, large], (0.9, 0.98), 1e-9, 0.0)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.01
+    small.grad, large.grad = torch.full((2, 3), 5.0), torch.full((2, 3), 0.1)
+    optimizer.step()
+    for matrix, before in ((small, 0.5), (large, 8.0)):
+        torch.testing.assert_close(matrix.detach(), torch.full((2, 3), before * (1 - 0.01)))
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "adafactor"])
 def test_an_optimizer_restored_goes_on_as_before(kind: OptimizerKind) -> None:
     def fresh() -> tuple[dict[torch.Tensor, str], torch.optim.Optimizer]:
         torch.manual_seed(1)

@@ -65,7 +65,7 @@ def make(folder: Path) -> Make:
     text, labels = str(folder / "text.txt"), str(folder / "labels.tsv")
     images, classes = str(folder / "images.gz"), str(folder / "classes.gz")
     characters = {"tokenizer": {"kind": "characters"}, "filters": {"max_tokens": 24}}
-    pieces = {"tokenizer": {"vocab_size": 300}, "filters": {"max_tokens": 24}}
+    pieces = {"tokenizer": {"vocab_size": 320}, "filters": {"max_tokens": 24}}
     moe = {"n_experts": 4, "n_active": 2, "d_ff": 8}
     kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         "gpt": (
@@ -91,6 +91,13 @@ def make(folder: Path) -> Make:
             {"train": [{"text": text}], "valid": [{"text": text, "start": 0.5}], **pieces},
             {"family": "bert", "max_positions": 32, "heads": ["masked", "next"], **SIZES},
         ),
+        "t5": (
+            {"train": [{"text": text}], "valid": [{"text": text, "start": 0.5}], **pieces},
+            {
+                "family": "t5", "d_model": 16, "n_heads": 2, "head_size": 8, "d_ff": 16, "n_encoder_layers": 1,
+                "n_decoder_layers": 1,
+            },
+        ),
         "bert classes": (
             {"train": [{"file": labels, "stop": 0.8}], "valid": [{"file": labels, "start": 0.8}], **pieces},
             {"family": "bert", "max_positions": 32, "heads": ["classes"], **SIZES},
@@ -114,7 +121,7 @@ def make(folder: Path) -> Make:
     return make_run
 
 
-KINDS = ("gpt", "gpt of pieces", "deepseek", "bert", "bert classes", "vit")
+KINDS = ("gpt", "gpt of pieces", "deepseek", "bert", "t5", "bert classes", "vit")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -220,16 +227,18 @@ def test_a_model_is_measured_where_there_is_no_training_data(
     ("kind", "metric"), [("gpt", "accuracy"), ("bert", "accuracy"), ("vit", "bleu"), ("bert classes", "chrf")]
 )
 def test_a_metric_that_the_model_does_not_have(kind: str, metric: str, make: Make) -> None:
-    with pytest.raises(ConfigError, match=f"train.metric = '{metric}', but this model is measured by: loss"):
+    with pytest.raises(
+        ConfigError, match=f"train.metric = '{metric}', but what this model learns is measured by: loss"
+    ):
         make(kind, metric=metric)
 
 
 def test_what_only_translators_have_is_refused(make: Make, folder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"train\.probes is for models that translate"):
+    with pytest.raises(ConfigError, match=r"train\.probes is for learning to translate"):
         make("gpt", probes=["ab"])
     text = {"text": str(folder / "text.txt")}
     for data, said in (
-        ({"tokenizer": {"sampling": 0.1}}, "data.tokenizer.sampling is for models that translate"),
+        ({"tokenizer": {"sampling": 0.1}}, "data.tokenizer.sampling is for learning to translate"),
         ({"train": [{**text, "prefix": "go on: "}]}, "running text has none"),
     ):
         with pytest.raises(ConfigError, match=said):

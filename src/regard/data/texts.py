@@ -46,11 +46,14 @@ class PreparedTexts:
     valid: npt.NDArray[Any]
 
 
-def prepare_texts(data: DataConfig, cache: Path, say: Say, lexicon: Lexicon | None = None) -> PreparedTexts:
-    """Check every corpus, get a vocabulary, encode. With `lexicon`, that one is taken."""
+def prepare_texts(
+    data: DataConfig, cache: Path, say: Say, lexicon: Lexicon | None = None, symbols: Sequence[str] = (MASK_PIECE,)
+) -> PreparedTexts:
+    """Check every corpus, get a vocabulary, encode. With `lexicon`, that one is taken; a new one has the `symbols`."""
     check_texts(data)
     if lexicon is None:
-        lexicon = get_lexicon(data, (text for corpus in data.train for text in read_texts(corpus)), cache, say)
+        texts = (text for corpus in data.train for text in read_texts(corpus))
+        lexicon = get_lexicon(data, texts, cache, say, symbols)
     train = [get_tokens(corpus, lexicon, cache, say) for corpus in data.train]
     valid = [get_tokens(corpus, lexicon, cache, say) for corpus in data.valid]
     say(f"{sum(map(len, train)):,} tokens to learn from, {sum(map(len, valid)):,} to validate on")
@@ -94,7 +97,9 @@ def read_texts(corpus: CorpusConfig) -> Iterator[str]:
     return (line for line in lines if line.strip())
 
 
-def get_lexicon(data: DataConfig, texts: Iterator[str], cache: Path, say: Say) -> Lexicon:
+def get_lexicon(
+    data: DataConfig, texts: Iterator[str], cache: Path, say: Say, symbols: Sequence[str] = (MASK_PIECE,)
+) -> Lexicon:
     """The vocabulary that the settings ask for: read, found in the cache, or learnt from the texts."""
     settings = data.tokenizer
     if settings.files:
@@ -102,7 +107,7 @@ def get_lexicon(data: DataConfig, texts: Iterator[str], cache: Path, say: Say) -
             raise ConfigError("a model of one text has one vocabulary: give data.tokenizer.files one file")
         return SentencePieces(Vocabulary(expand(settings.files[0]).read_bytes()), data.lowercase)
     determinants = {"format": TEXTS_FORMAT, "corpora": [identity(corpus) for corpus in data.train]}
-    how = {"lowercase": data.lowercase, "tokenizer": dataclasses.asdict(settings)}
+    how = {"lowercase": data.lowercase, "tokenizer": dataclasses.asdict(settings), "symbols": list(symbols)}
     folder = cache / "lexicon" / digest(determinants | how)
     if files := {path.name: path.read_bytes() for path in folder.glob("*")}:
         return read_lexicon(files, data.lowercase)
@@ -113,7 +118,7 @@ def get_lexicon(data: DataConfig, texts: Iterator[str], cache: Path, say: Say) -
         say(f"training a {settings.kind} tokenizer of {settings.vocab_size:,} pieces")
         cased = (text.lower() if data.lowercase else text for text in texts)
         coverage = settings.character_coverage
-        vocabulary = train_vocabulary(cased, settings.kind, settings.vocab_size, coverage, symbols=[MASK_PIECE])
+        vocabulary = train_vocabulary(cased, settings.kind, settings.vocab_size, coverage, symbols=symbols)
         lexicon = SentencePieces(vocabulary, data.lowercase)
     temporary = temporary_folder(folder)
     for name, content in lexicon.files().items():

@@ -10,6 +10,7 @@ import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import count, takewhile
 from typing import Literal
 
 import sentencepiece
@@ -32,6 +33,11 @@ _NOT_A_MODEL = (
     "this is not a SentencePiece model, or it is damaged; give a .model file that SentencePiece (spm_train) or Regard "
     "wrote"
 )
+
+
+def sentinel(number: int) -> str:
+    """What stands for the gap of this number, in vocabularies that have it."""
+    return f"<extra_id_{number}>"
 
 
 class Vocabulary:
@@ -59,6 +65,12 @@ class Vocabulary:
         """The id of [MASK], which a vocabulary has when it was trained with it (`train_vocabulary(symbols=…)`)."""
         found: int = self._processor.piece_to_id(MASK_PIECE)
         return found if self._processor.id_to_piece(found) == MASK_PIECE else None
+
+    @property
+    def sentinels(self) -> list[int]:
+        """The ids of <extra_id_0>, <extra_id_1> and so on, if it was trained with them: for gaps (data/spans.py)."""
+        numbered = (self._processor.piece_to_id(sentinel(number)) for number in count())
+        return list(takewhile(lambda id: id != UNK, numbered))
 
     @property
     def sha256(self) -> str:

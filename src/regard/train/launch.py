@@ -75,7 +75,8 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
         fixed = ", ".join(name for name, _, _ in changes if is_fixed(name, run, description))
         if fixed:
             raise RunError(
-                f"{folder.path} cannot go on with another model: {fixed} changed. Start a new run with --run."
+                f"{folder.path} cannot go on: {fixed} changed, and what was learnt depends on it. "
+                f"Start a new run with --run."
             )
     for name, before, after in changes:
         listener.message(f"changed: {name}: {before!r} → {after!r}")
@@ -104,7 +105,9 @@ def is_fixed(name: str, run: RunConfig, saved: ModelDescription) -> bool:
         return not files or ready_tokenizer(files, saved.lowercase).files() != saved.tokenizer
     if name.startswith("data.tokenizer."):
         return name != "data.tokenizer.sampling"
-    return name in ("data.lowercase", "train.init") or (name.startswith("model.") and "dropout" not in name)
+    if name.startswith("model."):
+        return "dropout" not in name
+    return name in ("data.lowercase", "train.init", "train.optimizer")
 
 
 def finish(trainer: Trainer) -> Outcome:

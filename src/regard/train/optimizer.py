@@ -1,4 +1,4 @@
-"""Adam as in the paper (section 5.3), AdamW beside it; the learning rate as a function of the step."""
+"""Adam as in the paper (section 5.3), AdamW and Adafactor beside it; the learning rate as a function of the step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ def paper_learning_rate(d_model: int, warmup_steps: int) -> float:
 def build_optimizer(
     kind: OptimizerKind, parameters: Iterable[nn.Parameter], betas: tuple[float, float], eps: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """Vectors (norms and biases) are not decayed."""
+    """Vectors (norms and biases) are not decayed.
+
+    Adafactor moves a matrix by a share of its size, where Adam moves all by the same. T5 was made with it: its
+    embeddings begin √d_model times as large as its other matrices.
+    """
     parameters = list(parameters)
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": weight_decay},
@@ -47,6 +51,8 @@ def build_optimizer(
             return torch.optim.Adam(groups, betas=betas, eps=eps, fused=True)
         case "adamw":
             return torch.optim.AdamW(groups, betas=betas, eps=eps, fused=True)
+        case "adafactor":
+            return torch.optim.Adafactor(groups)
         case _:
             assert_never(kind)
 

@@ -17,6 +17,7 @@ from regard.config import (
     RunConfig,
     T5Config,
     ViTConfig,
+    learns_from_text,
     with_vocabulary,
 )
 from regard.data.examples import PreparedImages, PreparedLabels, prepare_images, prepare_labels
@@ -26,12 +27,15 @@ from regard.errors import ConfigError
 from regard.folder import ModelDescription
 from regard.text.lexicon import Lexicon, read_lexicon
 from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary import sentinel
 from regard.train.label_task import ImageLabelTask, TextLabelTask
 from regard.train.language_task import LanguageTask
 from regard.train.masked_task import MaskedTask
+from regard.train.span_task import SpanTask
 from regard.train.task import Task
 from regard.train.translation_task import TranslationTask
 
+SENTINELS = tuple(map(sentinel, range(32)))  # T5 has a hundred; a text of 600 tokens has thirty gaps
 AnyPrepared = Prepared | PreparedTexts | PreparedLabels | PreparedImages
 
 
@@ -42,6 +46,9 @@ def prepare_run(
     whose labels if it has any, are to be taken."""
     model = run.model
     match model:
+        case T5Config() if learns_from_text(run.data):
+            texts = prepare_texts(run.data, cache, say, saved_lexicon(saved), SENTINELS)
+            return fill_sizes(run, texts.lexicon.size, texts.lexicon.size), texts
         case ModelConfig() | RecurrentConfig() | T5Config():
             tokenizer = None if saved is None else Tokenizer.from_files(saved.tokenizer, saved.lowercase)
             pairs = prepare(run.data, cache, say, tokenizer)
@@ -94,6 +101,8 @@ def build_task(run: RunConfig, prepared: AnyPrepared, device: torch.device, say:
             return TranslationTask(run, prepared, device, say)
         case PreparedTexts() if isinstance(run.model, BertConfig):
             return MaskedTask(run, run.model, prepared, device)
+        case PreparedTexts() if isinstance(run.model, T5Config):
+            return SpanTask(run, prepared, device)
         case PreparedTexts():
             return LanguageTask(run, prepared, device)
         case PreparedLabels():

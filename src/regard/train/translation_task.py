@@ -11,11 +11,23 @@ from regard.data.batches import Batch, Batches, Place, validation_batches
 from regard.data.prepare import Prepared, Say
 from regard.folder import ModelDescription
 from regard.models.build import translation_model
+from regard.models.translation import TranslationModel
 from regard.text.tokenizer import PAD
 from regard.train.loss import SummedLoss, vocabulary_loss
 from regard.train.probes import Moment, ProbeHistory, look
 from regard.train.reports import ValidationReport
 from regard.train.validation import validate
+
+
+def translation_loss(
+    model: TranslationModel, batch: Batch, device: torch.device, passes: int, smoothing: float, r_drop: float
+) -> SummedLoss:
+    src, tgt_in, tgt_out = (
+        torch.from_numpy(ids).to(device).repeat(passes, 1) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
+    )
+    hidden_BLD = model.hidden(src, tgt_in)
+    real = tgt_out != PAD
+    return vocabulary_loss(hidden_BLD[real], model.output.weight, tgt_out[real], smoothing, r_drop, model.output_bias)
 
 
 class TranslationTask:
@@ -46,14 +58,8 @@ class TranslationTask:
         return self.stream.iterate(place)
 
     def loss(self, batch: Batch, passes: int, r_drop: float) -> SummedLoss:
-        src, tgt_in, tgt_out = (
-            torch.from_numpy(ids).to(self.device).repeat(passes, 1) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
-        )
-        hidden_BLD = self.model.hidden(src, tgt_in)
-        real = tgt_out != PAD
         smoothing = self.run.train.label_smoothing
-        weight, bias = self.model.output.weight, self.model.output_bias
-        return vocabulary_loss(hidden_BLD[real], weight, tgt_out[real], smoothing, r_drop, bias)
+        return translation_loss(self.model, batch, self.device, passes, smoothing, r_drop)
 
     def measure(self, step: int, epoch: int) -> ValidationReport:
         return validate(
