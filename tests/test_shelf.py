@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from regard import shelf
+from regard import Translator, shelf
 from regard.card import CardHead
 from regard.errors import ConfigError
 from regard.shelf import find_folder, installed_models, models_for
@@ -52,6 +54,39 @@ def test_a_damaged_one_is_listed_and_not_chosen(babble: Path, tmp_path: Path, mo
     assert "config.json cannot be read" in broken.problem
     with pytest.raises(ConfigError, match="no model is installed"):
         models_for(None, None)
+
+
+def say_in_config(folder: Path, **model: Any) -> None:
+    """Change what a folder says of its model; None takes a setting out."""
+    content = json.loads((folder / "config.json").read_text("utf-8"))
+    content["model"] = {name: value for name, value in (content["model"] | model).items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(content), "utf-8")
+
+
+@pytest.mark.parametrize("family", ["gpt", "deepseek", "bert", "vit"])
+def test_one_that_does_not_translate_is_listed_and_not_chosen(
+    babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(babble / "en-zh", own / "a first")
+    say_in_config(own / "a first", family=family)
+    monkeypatch.setenv("REGARD_MODELS", str(own))
+    assert [model.family for model in installed_models()] == [family]
+    with pytest.raises(ConfigError, match="no model is installed for en → any language: name"):
+        models_for("en", None)
+    shutil.copytree(babble / "en-zh", own / "second")
+    assert [model.name for model in models_for("en", None)] == ["second"]
+    assert Translator().translate(["I love you."])[0].tgt_lang == "zh"
+    assert find_folder("a first") == own / "a first"
+
+
+def test_the_first_folders_name_no_family(babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(babble / "zh-en", tmp_path / "own" / "old")
+    say_in_config(tmp_path / "own" / "old", family=None)
+    monkeypatch.setenv("REGARD_MODELS", str(tmp_path / "own"))
+    assert [(model.name, model.family) for model in models_for("zh", "en")] == [("old", "transformer")]
+    (tmp_path / "own" / "old" / "config.json").write_text('{"src_lang": "zh", "tgt_lang": "en", "model": []}')
+    assert "config.json cannot be read" in installed_models()[0].problem
 
 
 @pytest.mark.usefixtures("nothing_installed")

@@ -98,6 +98,13 @@ def test_the_folder_keeps_the_labels_and_needs_no_tokenizer(tmp_path: Path) -> N
     assert Viewer(tmp_path / "n").labels == ("0", "1", "2", "3")
 
 
+def test_by_the_name_of_an_installed_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "own" / "looker")
+    monkeypatch.setenv("REGARD_MODELS", str(tmp_path / "own"))
+    monkeypatch.chdir(tmp_path)
+    assert Viewer("looker").folder == tmp_path / "own" / "looker"
+
+
 def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     config = ModelConfig(d_model=4, n_heads=1, d_ff=4, src_vocab_size=5, tgt_vocab_size=5)
     description = ModelDescription(config, DecodeConfig(), "en", "de", False, {"tokenizer.model": b""})

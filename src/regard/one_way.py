@@ -226,10 +226,7 @@ class OneWay(Translates):
         """The links of the (source, translation) parts of a text, with the words numbered through the whole of it."""
         from regard.inspect.alignment import words
 
-        if not any(path.endswith(".cross.weights") for path in tap_paths(self.model)):
-            raise ConfigError(
-                "this model has no attention (model.attention = 'none'), so it cannot say which word goes with which"
-            )
+        self.check_attention()
         links: list[Link] = []
         src_before = tgt_before = 0
         for source, translation in parts:
@@ -242,6 +239,13 @@ class OneWay(Translates):
             ]
             src_before, tgt_before = src_before + len(src_words), tgt_before + len(tgt_words)
         return links
+
+    def check_attention(self) -> None:
+        """There may be none to look at."""
+        if not any(path.endswith(".cross.weights") for path in tap_paths(self.model)):
+            raise ConfigError(
+                "this model has no attention (model.attention = 'none'), so it cannot say which word goes with which"
+            )
 
     def check_lengths(self, src_ids: Sequence[Sequence[int]], tgt_ids: Sequence[Sequence[int]]) -> None:
         """Scoring and tracing take a sentence whole, so it must be one that the model could have."""

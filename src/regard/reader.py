@@ -58,9 +58,14 @@ class Filling:
 
 @dataclass(frozen=True)
 class Opinion:
-    """What a text is, as far as a model can tell: each label with its probability, likeliest first."""
+    """What a text or a picture is, as far as a model can tell: each label with its probability, likeliest first."""
 
     labels: tuple[tuple[str, float], ...]
+
+    @classmethod
+    def of(cls, labels: Sequence[str], probability_C: Tensor) -> Opinion:
+        order = probability_C.argsort(descending=True, stable=True).tolist()
+        return cls(tuple((labels[number], float(probability_C[number])) for number in order))
 
     @property
     def label(self) -> str:
@@ -97,13 +102,8 @@ class Reader:
         """For each [MASK] in the text, the `n` likeliest pieces with the model's own probabilities."""
         if n < 1:
             raise ConfigError(f"n = {n} is too small; the least is 1")
-        if self.lexicon.mask is None:
-            raise ConfigError(f"the tokenizer of {self.folder} has no {MASK_PIECE}, so its model cannot fill blanks")
-        [ids] = self.lexicon.encode([text])
-        places = [place for place, token in enumerate(ids) if token == self.lexicon.mask]
-        if not places:
-            raise ConfigError(f"there is nothing to fill: write {MASK_PIECE} where a word is missing")
-        self.check_length(ids)
+        self.check_mask()
+        ids, places = self.find_blanks(text)
         ids_1L = self.rows([ids])
         hidden_ND = self.model(ids_1L)[0, [place + 1 for place in places]]
         probabilities_NV = torch.softmax(self.model.masked_logits(hidden_ND).float(), dim=-1)
@@ -117,15 +117,24 @@ class Reader:
             blanks.append(Blank(place, tuple(map(Candidate, self.lexicon.pieces(tokens), texts, values))))
         return Filling(text, tuple(blanks))
 
+    def check_mask(self) -> None:
+        if self.lexicon.mask is None:
+            raise ConfigError(f"the tokenizer of {self.folder} has no {MASK_PIECE}, so its model cannot fill blanks")
+
+    def find_blanks(self, text: str) -> tuple[list[int], list[int]]:
+        """The ids of a text, and where among them each [MASK] is; an error where there is none."""
+        [ids] = self.lexicon.encode([text])
+        places = [place for place, token in enumerate(ids) if token == self.lexicon.mask]
+        if not places:
+            raise ConfigError(f"there is nothing to fill: write {MASK_PIECE} where a word is missing")
+        self.check_length(ids)
+        return ids, places
+
     @torch.inference_mode()
     def classify(self, texts: Sequence[str]) -> list[Opinion]:
         """What each text is; one that is too long is judged by its beginning."""
         found = self.each(texts, lambda hidden_BLD, ids_BL: self.model.class_logits(hidden_BLD))
-        return [self.opinion(torch.softmax(logits_C.float(), dim=-1)) for logits_C in found]
-
-    def opinion(self, probability_C: Tensor) -> Opinion:
-        order = probability_C.argsort(descending=True, stable=True).tolist()
-        return Opinion(tuple((self.labels[i], float(probability_C[i])) for i in order))
+        return [Opinion.of(self.labels, torch.softmax(logits_C.float(), dim=-1)) for logits_C in found]
 
     @torch.inference_mode()
     def tag(self, text: str) -> list[Tag]:

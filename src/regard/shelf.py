@@ -10,14 +10,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from regard.card import CardHead, read_head
 from regard.errors import ConfigError
+from regard.families import ModelConfig, TranslationConfig
 from regard.folder import CARD, CONFIG, SUMS, load_json
 from regard.text.language import same_language
 
 VARIABLE = "REGARD_MODELS"
 BUNDLED = Path(__file__).parent / "bundled"
+TRANSLATORS = tuple(kind.family for kind in get_args(TranslationConfig))
 HOW_TO_GET_ONE = (
     "name a model folder with --model or REGARD_MODEL, or put one into the folder that REGARD_MODELS names; "
     "regard train makes one"
@@ -33,12 +36,15 @@ class InstalledModel:
     size: int = 0  # bytes of all its files
     bundled: bool = False
     head: CardHead = field(default_factory=CardHead)
+    family: str = ModelConfig.family
     problem: str = ""  # why it cannot be used
 
     def translates(self, src_lang: str | None, tgt_lang: str | None) -> bool:
-        """Whether it is of this direction; None is any language."""
+        """Whether it translates at all, and in this direction; None is any language."""
+        if self.problem or self.family not in TRANSLATORS:
+            return False
         pairs = ((self.src_lang, src_lang), (self.tgt_lang, tgt_lang))
-        return not self.problem and all(wanted is None or same_language(has, wanted) for has, wanted in pairs)
+        return all(wanted is None or same_language(has, wanted) for has, wanted in pairs)
 
 
 def installed_models() -> list[InstalledModel]:
@@ -59,12 +65,13 @@ def describe(folder: Path, bundled: bool = False) -> InstalledModel:
     try:
         content = load_json(folder / CONFIG)
         src_lang, tgt_lang = str(content["src_lang"]), str(content["tgt_lang"])
+        family = str(content["model"].get("family", ModelConfig.family))
         card = folder / CARD
         head = read_head(card.read_text("utf-8", errors="replace")) if card.is_file() else CardHead()
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return InstalledModel(folder.name, folder, "", "", bundled=bundled, problem=f"{CONFIG} cannot be read: {error}")
-    return InstalledModel(folder.name, folder, src_lang, tgt_lang, size, bundled, head)
+    return InstalledModel(folder.name, folder, src_lang, tgt_lang, size, bundled, head, family)
 
 
 def models_for(src_lang: str | None, tgt_lang: str | None) -> list[InstalledModel]:
@@ -77,7 +84,7 @@ def models_for(src_lang: str | None, tgt_lang: str | None) -> list[InstalledMode
 
 
 def nothing_for(src_lang: str | None, tgt_lang: str | None, models: Sequence[InstalledModel]) -> str:
-    there = ", ".join(f"{model.src_lang} → {model.tgt_lang}" for model in models if not model.problem)
+    there = ", ".join(f"{model.src_lang} → {model.tgt_lang}" for model in models if model.translates(None, None))
     wanted = f" for {src_lang or 'any language'} → {tgt_lang or 'any language'}" if src_lang or tgt_lang else ""
     return f"no model is installed{wanted}{f' (there is {there})' if there else ''}: {HOW_TO_GET_ONE}"
 

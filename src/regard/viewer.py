@@ -22,6 +22,7 @@ from regard.inspect.patches import rollout
 from regard.models.load import read_model
 from regard.models.vit import ViT
 from regard.reader import Opinion
+from regard.shelf import find_folder
 
 AT_ONCE = 64  # images
 
@@ -39,7 +40,7 @@ class Viewer:
     """A trained Vision Transformer, ready to look at pictures. Nothing here needs knowledge of torch."""
 
     def __init__(self, folder: str | Path) -> None:
-        folder = Path(folder)
+        folder = find_folder(folder)
         description = read_description(folder)
         self.folder = folder
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -64,21 +65,17 @@ class Viewer:
 
     def views(self, pixels: list[np.ndarray]) -> list[View]:
         seen, logits_BO = self.run(np.stack(pixels), ("layers.*.attention.weights",))
-        probability_BO = logits_BO.float().softmax(dim=-1).cpu().numpy()
+        probability_BO = logits_BO.float().softmax(dim=-1)
         layers_BHLL = [seen[path].float().cpu().numpy() for path in seen.paths()]
         across = self.model.patches_across
         return [
             View(
-                self.opinion(probability_BO[number]),
+                Opinion.of(self.labels, probability_BO[number]),
                 rollout([layer[number] for layer in layers_BHLL]).reshape(across, across),
                 pixels[number],
             )
             for number in range(len(pixels))
         ]
-
-    def opinion(self, probability_O: np.ndarray) -> Opinion:
-        order = np.argsort(-probability_O, kind="stable")
-        return Opinion(tuple((self.labels[number], float(probability_O[number])) for number in order))
 
     def trace(self, picture: str | Path | np.ndarray, taps: Sequence[str] = ("*",)) -> Recording:
         """Every number on the way through one picture, by the names of the taps."""

@@ -57,6 +57,15 @@ def test_names_that_look_like_markup() -> None:
     assert " [red] ██" in console.file.getvalue()
 
 
+def test_a_model_without_attention(regard: Any, random_model: Any, tmp_path: Path) -> None:
+    model = random_model(family="recurrent", attention="none")
+    for words in (("attention", "apple"), ("explain", "apple", "--svg", tmp_path / "map.svg")):
+        said = regard(*words, "--model", model)
+        assert (said.code, said.out) == (2, "")
+        assert said.err.startswith("regard: this model has no attention (model.attention = 'none'), so ")
+    assert not (tmp_path / "map.svg").exists()
+
+
 def test_the_command(regard: Any, make_model: Any, tmp_path: Path) -> None:
     model = make_model(tmp_path / "model")
     said = regard("attention", "the cat", "--model", model)

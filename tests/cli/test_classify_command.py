@@ -59,6 +59,20 @@ def test_it_says_the_class_and_draws(regard: Any, vit: Path, picture: Path) -> N
     assert not any(line.endswith(" ") for line in lines)
 
 
+def test_the_name_of_an_installed_model(
+    regard: Any, vit: Path, picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGARD_MODELS", str(vit.parent))
+    monkeypatch.chdir(tmp_path.parent)
+    assert regard("classify", picture, "--model", "vit") == regard("classify", picture, "--model", vit)
+
+
+def test_it_has_no_tokenizer(regard: Any, vit: Path) -> None:
+    said = regard("tokenize", "boot", "--model", vit)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"regard: {vit} has no tokenizer, which a vit model can do without; name another")
+
+
 def test_json(regard: Any, vit: Path, picture: Path) -> None:
     said = regard("classify", picture, picture, "--model", vit, "--json")
     assert said.code == 0

@@ -60,6 +60,17 @@ def test_texts(regard: Any, classifier: Path, tmp_path: Path) -> None:
         assert {one["label"] for one in rows[0]["labels"]} == set(LABELS)
 
 
+def test_the_name_of_an_installed_model(
+    regard: Any, classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_MODELS", str(classifier.parent))
+    assert regard("classify", *TEXTS, "--model", "m") == regard("classify", *TEXTS, "--model", classifier)
+    monkeypatch.delenv("REGARD_MODEL", raising=False)
+    said = regard("classify", *TEXTS)
+    assert (said.code, "'--model'" in said.err) == (2, True)
+
+
 def test_tags(regard: Any, tmp_path: Path) -> None:
     tagger = write_folder(tmp_path / "tagger", "tags")
     said = regard("classify", "今天", "--model", tagger)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from regard.files import atomic_folder
+from regard.folder import read_description, read_weights, write_model
 from regard.recipe import load_recipe
+from regard.text.characters import Characters
 
 GOOD = """
 [[data.train]]
@@ -17,6 +21,8 @@ tgt = "a.de"
 [model]
 preset = "tiny"
 """
+
+GIVEN = {"transformer": 'src = "a.en"\ntgt = "a.de"\n', "gpt": 'text = "a.en"\n', "t5": 'text = "a.en"\n'}
 
 
 @pytest.fixture
@@ -74,6 +80,70 @@ def test_check_says_what_is_wrong(regard: Any, recipe: Path, data: Path, overrid
     said = regard("config", "check", recipe, "--set", override)
     assert (said.code, said.out) == (2, "")
     assert words in said.err
+
+
+LABELS = """
+[model]
+family = "bert"
+heads = ["classes"]
+[[data.train]]
+file = "train.tsv"
+[[data.valid]]
+file = "valid.tsv"
+"""
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "override", "code", "words"),
+    [
+        ("a\tyes\nb\tno\n", "c\tno\n", "train.seed=1", 0, "valid.tsv: 1 pairs"),
+        ("a\tyes\nb\tyes\n", "c\tyes\n", "train.seed=1", 3, "every training text has the label 'yes'"),
+        ("a\tyes\nb\tno\n", "c\tperhaps\n", "train.seed=1", 3, "the label 'perhaps' is not among those"),
+        ("a\tyes\nb\tno\n", "c\tno\n", 'model.heads=["tags"]', 2, "has nothing that Regard trains"),
+        ("a\tyes\nb\tno\n", "c\tno\n", 'train.init="nowhere"', 4, "there is no model folder at"),
+    ],
+)
+def test_labels_are_checked_as_training_does(
+    regard: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    train: str,
+    valid: str,
+    override: str,
+    code: int,
+    words: str,
+) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("r.toml", LABELS), ("train.tsv", train), ("valid.tsv", valid)):
+        (tmp_path / name).write_text(content)
+    said = regard("config", "check", tmp_path / "r.toml", "--set", override)
+    assert said.code == code
+    assert words in said.out + said.err
+    assert ("is good" in said.out) == (code == 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.toml", "train.tsv", "valid.tsv"], (
+        "nothing is written"
+    )
+
+
+@pytest.mark.parametrize("family", GIVEN)
+def test_every_kind_of_data(regard: Any, data: Path, family: str) -> None:
+    (data / "r.toml").write_text(f'[[data.train]]\n{GIVEN[family]}[model]\nfamily = "{family}"\n')
+    assert regard("config", "check", data / "r.toml").code == 0
+
+
+@pytest.mark.parametrize("family", ["transformer", "gpt"])
+def test_the_model_to_start_from(regard: Any, make_model: Any, data: Path, family: str) -> None:
+    """Its tokenizer must be one that the model can have."""
+    (data / "r.toml").write_text(f'[[data.train]]\n{GIVEN[family]}[model]\nfamily = "{family}"\n')
+    begun = make_model(data / "begun")
+    init = ("--set", f'train.init="{begun}"')
+    assert regard("config", "check", data / "r.toml", *init).code == 0
+    with atomic_folder(data / "characters") as folder:
+        files = Characters.of(["hello"]).files()
+        write_model(folder, dataclasses.replace(read_description(begun), tokenizer=files), read_weights(begun), "")
+    said = regard("config", "check", data / "r.toml", "--set", f'train.init="{data / "characters"}"')
+    assert (said.code, "there is no source.model" in said.err) == ((2, True) if family == "transformer" else (0, False))
 
 
 def test_the_recipes_that_need_no_data_are_good(regard: Any) -> None:

@@ -135,6 +135,25 @@ def test_what_cannot_be_evaluated(regard: Any, reverse_model: Path, files: tuple
     assert (said.code, "sentence 1 has 3,000 pieces" in said.err) == (2, True)
 
 
+def test_a_model_that_does_not_translate_takes_no_options_of_translation(
+    regard: Any, make_model: Any, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model = make_model(tmp_path / "poet")
+    config = model / "config.json"
+    config.write_text(config.read_text("utf-8").replace('"transformer"', '"gpt"'), "utf-8")
+    cases: dict[tuple[object, ...], str] = {
+        ("--recipe", "r.toml", "--outputs", tmp_path / "out"): "and --outputs would change nothing",
+        ("--recipe", "r.toml", "--task", "x", "--beam", 4, "--against", model): "--against, --beam, --task would",
+        ("--recipe", "r.toml", "--precision", "float32", "--lowercase"): "--precision, --lowercase would",
+        ("--src", files[0], "--ref", files[1]): f"{model} does not translate, and --src, --ref would change nothing",
+        ("--split", "test"): f"what to evaluate on? {model} does not translate: give a recipe",
+    }
+    for words, expected in cases.items():
+        said = regard("evaluate", "--model", model, *words)
+        assert (said.code, said.out) == (2, "")
+        assert expected in said.err
+
+
 def test_blank_lines_count(regard: Any, reverse_model: Path, tmp_path: Path) -> None:
     (tmp_path / "src").write_text("apple baby\n\ncat cow\n")
     (tmp_path / "ref").write_text("baby apple\n\ncow cat\n")

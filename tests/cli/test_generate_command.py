@@ -74,7 +74,10 @@ def test_wrong_options(regard: Any, gpt: Path, bert: Path) -> None:
     assert regard("generate", "a").code == 2
     said = regard("generate", "a", "--model", gpt, "--temperature", 0)
     assert (said.code, said.out) == (2, "")
-    assert "decode.temperature = 0.0 is too small" in said.err
+    assert "--temperature 0 is not possible; to always take the likeliest, give --top-k 1 instead" in said.err
+    assert (
+        "decode.temperature = 0.001 is too small" in regard("generate", "a", "--model", gpt, "--temperature", 0.001).err
+    )
     said = regard("generate", "a", "--model", gpt, "--max-tokens", 0)
     assert (said.code, said.out) == (2, "")
     assert regard("generate", "a", "--model", gpt, "--n", 0).code == 2
@@ -105,6 +108,19 @@ def test_blanks(regard: Any, bert: Path, tmp_path: Path) -> None:
     said = regard("fill", "今天", "--model", bert)
     assert (said.code, said.out) == (2, "")
     assert "write [MASK] where a word is missing" in said.err
+
+
+def test_a_line_that_cannot_be_filled_is_named(regard: Any, bert: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "lines.txt"
+    nothing = "there is nothing to fill: write [MASK] where a word is missing\n"
+    lines.write_text("今[MASK]\n今天\n", "utf-8")
+    assert regard("fill", lines, "--model", bert) == (2, "", f"regard: {lines}, line 2: {nothing}")
+    said = regard("fill", "-", "--model", bert, stdin=lines.read_bytes())
+    assert said.err == f"regard: standard input, line 2: {nothing}"
+    assert regard("fill", "今天", "--model", bert).err == f"regard: the text, line 1: {nothing}"
+    lines.write_text("今[MASK]\n[MASK]\n" + "今" * 70 + "[MASK]\n", "utf-8")
+    said = regard("fill", lines, "--model", bert)
+    assert (said.code, said.err.startswith(f"regard: {lines}, line 3: this text has 71 tokens")) == (2, True)
 
 
 def test_tokenize_knows_their_tokenizers(regard: Any, gpt: Path, bert: Path) -> None:

@@ -15,7 +15,7 @@ def test_out_and_in_again(regard: Any, make_model: Any, tmp_path: Path) -> None:
     said = regard("import", tmp_path / "hf", "-o", tmp_path / "back")
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith(f"wrote {tmp_path / 'back'}: ")
-    assert said.out.endswith("parameters; it translates, with regard translate\n")
+    assert said.out.endswith('parameters; it translates, with regard translate "…"\n')
     options = ("--beam", "1", "--json", "--model")
     rows = [
         json.loads(regard("translate", "a dog runs", *options, folder).out) for folder in (model, tmp_path / "back")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,18 @@ def test_help_has_examples(regard: Any, command: str) -> None:
     assert said.code == 0
     _, _, examples = said.out.partition("Examples:\n")
     assert examples.count(f"regard {command} ") >= 2
+
+
+def test_what_is_printed_is_utf_8_whatever_the_locale(tmp_path: Path, babble: Path) -> None:
+    (tmp_path / "recipe.toml").write_text('[[data.train]]\ntoy = "copy"\n[data]\nsrc_lang = "中文"\n', "utf-8")
+    for words, expected in ((["config", "show", tmp_path / "recipe.toml"], '"中文"'), (["models"], "zh → en")):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard.cli.main", *map(str, words)],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert expected in done.stdout.decode("utf-8")
 
 
 def test_each_kind_of_error_has_its_code() -> None:

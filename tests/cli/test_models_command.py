@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from regard import Translator
+from regard.cli.explore import find_models
 
 
 @pytest.mark.usefixtures("nothing_installed")
@@ -29,6 +31,7 @@ def test_the_list(regard: Any, babble: Path) -> None:
     rows = json.loads(regard("models", "--json").out)
     assert rows[1] | {"bytes": 0} == {
         "name": "zh-en",
+        "family": "transformer",
         "src_lang": "zh",
         "tgt_lang": "en",
         "bytes": 0,
@@ -37,6 +40,20 @@ def test_the_list(regard: Any, babble: Path) -> None:
         "bundled": False,
         "folder": str(babble / "zh-en"),
     }
+
+
+def test_one_that_does_not_translate_is_listed_as_what_it_is(
+    regard: Any, babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("en-zh", "poet"):
+        shutil.copytree(babble / "en-zh", tmp_path / name)
+    config = tmp_path / "poet" / "config.json"
+    config.write_text(config.read_text("utf-8").replace('"transformer"', '"gpt"'), "utf-8")
+    monkeypatch.setenv("REGARD_MODELS", str(tmp_path))
+    _, translator, poet = regard("models").out.splitlines()
+    assert "en → zh" in translator
+    assert "gpt, en " in poet
+    assert find_models(tmp_path / "no runs", "I love you.") == [tmp_path / "en-zh"], "the explorer's"
 
 
 def test_translate_finds_the_direction(regard: Any, babble: Path) -> None:

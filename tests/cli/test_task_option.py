@@ -51,4 +51,7 @@ def test_evaluate(regard: Any, model: Path, tmp_path: Path) -> None:
 
     assert figures("src", "--task", "end")["loss"] == pytest.approx(figures("told-src")["loss"])
     assert figures("src", "--task", "end")["loss"] != pytest.approx(figures("src", "--task", "start")["loss"])
+    told = figures("src", "--task", "end", "--against", model)["against"]["bootstrap"]
+    assert all(row["first"] == row["second"] for row in told), "the second model is told the task too"
+    assert "against" in figures("src", "--task", "end", "--against", tmp_path / "plain"), "it has no tasks"
     assert "tok:zh" in figures("told-src", "--lang", "zh")["scores"]["BLEU"]["signature"]

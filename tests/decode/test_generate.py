@@ -10,9 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.config import GptConfig
+from regard.config import DeepSeekConfig, GptConfig, MixtureConfig
 from regard.decode.generate import ENDED, Manner, generate, spell_out
 from regard.errors import ConfigError, RegardError
+from regard.models.deepseek import DeepSeek
 from regard.models.gpt import Gpt
 from regard.text.bytelevel import END_PIECE, VISIBLE, ByteLevel
 from regard.text.characters import Characters
@@ -65,6 +66,30 @@ def test_a_text_depends_on_its_own_seed_alone(seeds: list[int], temperature: flo
         kept = [token for token in row if token != ENDED]
         assert kept == alone[: len(kept)]
         assert EOS not in kept[:-1]
+
+
+def test_room_is_taken_for_what_is_written_not_for_what_may_be() -> None:
+    steps = generate(MODEL, LETTERS, [BOS, 6], Manner(), max_tokens=10**20, seeds=[1, 2])
+    [few, _] = written(MODEL, [BOS, 6], Manner(), max_tokens=2, seeds=[1, 2])
+    assert torch.stack([next(steps)[0], next(steps)[0]], dim=1).tolist() == few
+
+
+def test_a_model_without_a_limit_sees_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given more room again and again, and forgets nothing."""
+    monkeypatch.setattr("regard.decode.generate.FIRST_ROOM", 4)
+    torch.manual_seed(6)  # one that does not end soon
+    sizes = {"d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 2, "kv_rank": 4, "head_size": 4, "rotary_size": 2}
+    config = DeepSeekConfig(**sizes, value_size=4, moe=MixtureConfig(n_experts=2), vocab_size=LETTERS.size)
+    model = DeepSeek(config).double().eval().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.5)
+    steps = generate(model, LETTERS, [BOS, 6, 7], Manner(top_k=1), max_tokens=10**11, seeds=[1])
+    ids = [BOS, 6, 7]
+    for _ in range(20):
+        [token], [log_prob] = (values.tolist() for values in next(steps))
+        expected = torch.log_softmax(model(torch.tensor([ids]))[0, -1], dim=-1)
+        assert log_prob == pytest.approx(float(expected[token]), abs=1e-9)
+        ids.append(token)
 
 
 def test_nothing_that_is_no_text_is_written() -> None:

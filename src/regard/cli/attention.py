@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regard.cli.explain import head_option, kind_option, layer_option, translation_option
+from regard.cli.explain import find_map, head_option, kind_option, layer_option, translation_option
 from regard.cli.inputs import load_translator, model_option
 
 if TYPE_CHECKING:
@@ -45,10 +45,8 @@ def command(
       regard attention "Two dogs run." --kind encoder --model MODEL
     """
     from regard.cli.params import open_console
-    from regard.inspect.maps import attention_map
 
-    translator = load_translator(model_path)
-    shown = attention_map(translator.trace(text, translation, ("*.weights",)), kind, layer, head)
+    shown = find_map(load_translator(model_path), text, translation, kind, layer, head)
     draw(shown, open_console())
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import model_option, read_lines
+from regard.cli.inputs import named_model_option, read_lines
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ GAP = 3
 
 @click.command("classify", short_help="What is on a picture, or what a text is.")
 @click.argument("inputs", nargs=-1, metavar="[INPUT]...")
-@model_option
+@named_model_option
 @click.option("--top", type=click.IntRange(min=1), default=3, help="How many classes to show. [3]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: every class, and where it looked.")
-def command(inputs: tuple[str, ...], model_path: Path | None, top: int, as_json: bool) -> None:
+def command(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:
     """Say what each INPUT is, with the model's probabilities.
 
     With a Vision Transformer, INPUT is a picture file: below its classes the picture is drawn as the model saw it, and
@@ -46,14 +46,14 @@ def command(inputs: tuple[str, ...], model_path: Path | None, top: int, as_json:
     """
     from regard.config import ViTConfig
     from regard.folder import read_description
+    from regard.shelf import find_folder
 
-    if model_path is None:
-        raise ConfigError("which model? Name its folder with --model or REGARD_MODEL")
-    match read_description(model_path).model:
+    folder = find_folder(model_path)
+    match read_description(folder).model:
         case ViTConfig():
-            classify_pictures(inputs, model_path, top, as_json)
+            classify_pictures(inputs, folder, top, as_json)
         case _:
-            classify_texts(inputs, model_path, top, as_json)
+            classify_texts(inputs, folder, top, as_json)
 
 
 def classify_pictures(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from regard.config import RunConfig
+    from regard.config import DataConfig, RunConfig
+    from regard.folder import ModelDescription
 
 recipe_argument = click.argument("recipe", type=click.Path(path_type=Path))
 set_option = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting first.")
@@ -63,22 +64,58 @@ def check(recipe: Path, overrides: tuple[str, ...], no_data: bool) -> None:
 
 def check_data(run: RunConfig) -> None:
     """Raise for what `regard train` would refuse before it starts."""
-    from regard.config import BertConfig, DeepSeekConfig, GptConfig, ViTConfig
-    from regard.data import corpus
+    from regard.config import BertConfig, DeepSeekConfig, GptConfig, T5Config, ViTConfig, learns_from_text
     from regard.data.examples import prepare_images
-    from regard.data.prepare import ready_tokenizer
     from regard.data.texts import check_texts
+
+    begun = check_begun(run)
+    match run.model:
+        case ViTConfig():
+            prepare_images(run.data, run.model)
+        case BertConfig(heads=heads) if "classes" in heads or "masked" not in heads:
+            check_labels(run, begun)
+        case GptConfig() | DeepSeekConfig() | BertConfig():
+            check_texts(run.data)
+        case T5Config() if learns_from_text(run.data):
+            check_texts(run.data)
+        case _:
+            check_pairs(run.data)
+
+
+def check_begun(run: RunConfig) -> ModelDescription | None:
+    """The model that training would start from, if one is named; it must have a tokenizer for this one."""
+    if not run.train.init:
+        return None
+    from regard.config import TranslationConfig, ViTConfig
+    from regard.text.tokenizer import Tokenizer
+    from regard.train.launch import read_begun
+    from regard.train.tasks import saved_lexicon
+
+    begun = read_begun(run)
+    if begun is not None and isinstance(run.model, TranslationConfig):
+        Tokenizer.from_files(begun.tokenizer, begun.lowercase)
+    elif not isinstance(run.model, ViTConfig):
+        saved_lexicon(begun)
+    return begun
+
+
+def check_labels(run: RunConfig, begun: ModelDescription | None) -> None:
+    """What training itself begins with; it writes something only where it has to make a vocabulary."""
+    from regard.files import default_cache
+    from regard.folder import ModelDescription
+    from regard.text.characters import Characters
+    from regard.train.tasks import prepare_run
+
+    any_vocabulary = ModelDescription(run.model, run.decode, "", "", False, Characters("a").files())
+    prepare_run(run, default_cache(), click.echo, begun or any_vocabulary)
+    check_pairs(run.data)
+
+
+def check_pairs(data: DataConfig) -> None:
+    from regard.data import corpus
+    from regard.data.prepare import ready_tokenizer
     from regard.errors import ConfigError
 
-    data = run.data
-    match run.model:
-        case GptConfig() | DeepSeekConfig():
-            return check_texts(data)
-        case BertConfig(heads=heads) if "classes" not in heads:
-            return check_texts(data)
-        case ViTConfig():
-            prepare_images(data, run.model)
-            return None
     if not data.train:
         raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
     corpora = [*data.train, *data.valid, *data.test]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 GUESSED_FROM = 100  # sentences
+MEASURED_WITH = ("model_path", "recipe", "split", "as_json")  # a model that does not translate
 
 
 @click.command("evaluate", short_help="Score a model on text it has not seen.")
@@ -74,18 +75,16 @@ def command(
     from regard.data.corpus import read_pairs
 
     check_output(outputs)
-    if model_path is not None and recipe is not None and not translates(model_path):
+    if model_path is not None and not translates(model_path):
         click.echo(measured(model_path, recipe, split, as_json))
         return
     pairs = [(pair.src, pair.tgt) for corpus in chosen_corpora(src, ref, recipe, split) for pair in read_pairs(corpus)]
     if not pairs:
         raise DataError("there is nothing to evaluate on: no sentence was found")
-    translator = load_model(model_path, precision, pairs, shortlist)
-    if task is not None:
-        translator = translator.for_task(task)
+    translator = load_model(model_path, precision, pairs, shortlist, task)
     lang = translator.tgt_lang if lang is None else lang
     lowercase = lowercase or translator.tokenizer.lowercase  # such a model knows no case
-    rival = None if against is None else load_model(against, precision, pairs, shortlist)
+    rival = None if against is None else load_rival(against, precision, pairs, shortlist, task)
     translations = translate_all(translator, pairs, options)
     result = figures(translator, pairs, translations, lang, lowercase)
     if rival is not None:
@@ -126,15 +125,20 @@ def bootstrap(
 
 
 def translates(path: Path) -> bool:
-    from regard.config import TranslationConfig
-    from regard.folder import read_description
-    from regard.shelf import find_folder
+    """Whether a model does; what is wrong with one that cannot be read is said when it is loaded."""
+    from regard.shelf import describe, find_folder
 
-    return isinstance(read_description(find_folder(path)).model, TranslationConfig)
+    model = describe(find_folder(path))
+    return bool(model.problem) or model.translates(None, None)
 
 
-def measured(path: Path, recipe: Path, split: str, as_json: bool) -> str:
+def measured(path: Path, recipe: Path | None, split: str, as_json: bool) -> str:
     """The figures of a model of another task, on the recipe's data."""
+    refuse_options_of_translation(path)
+    if recipe is None:
+        raise ConfigError(
+            f"what to evaluate on? {path} does not translate: give a recipe for such models with --recipe"
+        )
     from regard.recipe import load_recipe
     from regard.shelf import find_folder
     from regard.train.measure import measure_model
@@ -144,6 +148,22 @@ def measured(path: Path, recipe: Path, split: str, as_json: bool) -> str:
     if as_json:
         return json.dumps({"model": str(path), "split": split, "scores": scores}, indent=2)
     return "\n".join(f"{name} {value:.4f}" for name, value in scores.items())
+
+
+def refuse_options_of_translation(path: Path) -> None:
+    """An option that would change nothing is a misunderstanding."""
+    context = click.get_current_context()
+    given = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name not in MEASURED_WITH
+        and context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise ConfigError(
+            f"{path} does not translate, and {', '.join(given)} would change nothing of how it is measured: leave "
+            f"out what is not --recipe, --split or --json"
+        )
 
 
 def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split: str) -> tuple[CorpusConfig, ...]:
@@ -164,17 +184,30 @@ def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split:
     raise ConfigError("what to evaluate on? Give --src and --ref, or --recipe alone")
 
 
-def load_model(path: Path | None, precision: SearchPrecision, pairs: list[tuple[str, str]], shortlist: bool) -> OneWay:
+def load_model(
+    path: Path | None, precision: SearchPrecision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
+) -> OneWay:
     """The model, bare: the figures are its own, and no guard's. Unless one is named, an installed one for the pairs."""
     from regard.one_way import OneWay
     from regard.shelf import find_folder, models_for
     from regard.text.language import guess_language
 
     if path is not None:
-        return OneWay(find_folder(path), precision, shortlist=shortlist)
-    sides = (" ".join(pair[side] for pair in pairs[:GUESSED_FROM]) for side in (0, 1))
-    src_lang, tgt_lang = (guess_language(side).language or None for side in sides)
-    return OneWay(models_for(src_lang, tgt_lang)[0].folder, precision, shortlist=shortlist)
+        folder = find_folder(path)
+    else:
+        sides = (" ".join(pair[side] for pair in pairs[:GUESSED_FROM]) for side in (0, 1))
+        src_lang, tgt_lang = (guess_language(side).language or None for side in sides)
+        folder = models_for(src_lang, tgt_lang)[0].folder
+    way = OneWay(folder, precision, shortlist=shortlist)
+    return way if task is None else way.for_task(task)
+
+
+def load_rival(
+    path: Path, precision: SearchPrecision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
+) -> OneWay:
+    """The model to compare with: told the same task, unless it does one thing only."""
+    way = load_model(path, precision, pairs, shortlist, None)
+    return way.for_task(task) if task is not None and way.tasks else way
 
 
 def translate_all(translator: OneWay, pairs: list[tuple[str, str]], options: dict[str, Any]) -> list[str]:

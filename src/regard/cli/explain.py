@@ -11,7 +11,8 @@ from regard.cli.inputs import check_output, load_translator, model_option, write
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.inspect.maps import MapKind
+    from regard.inspect.maps import AttentionMap, MapKind
+    from regard.translator import Translator
 
 kind_option = click.option(
     "--kind",
@@ -64,6 +65,8 @@ def command(
     if output is not None:
         check_page()
     translator = load_translator(model_path)
+    figures = [path for path in (png, svg) if path is not None]
+    shown = find_map(translator, text, translation, kind, layer, head) if figures else None
     if output is not None:
         from regard.inspect.explorer import Explorer, Question
         from regard.inspect.page import explain_page
@@ -73,18 +76,30 @@ def command(
         page = explain_page(Explorer(way), Question(translator.read(way, text), {}), tgt_ids)
         write_output(page, output)
         click.echo(f"the page is in {output} ({len(page.encode()) / 1e6:.1f} MB)")
-    for path in (png, svg):
-        if path is not None:
-            from regard.files import atomic_write
-            from regard.inspect.figure import draw_map
-            from regard.inspect.maps import attention_map
+    if shown is not None:
+        write_figures(shown, figures)
 
-            shown = attention_map(translator.trace(text, translation, ("*.weights",)), kind, layer, head)
-            drawing = draw_map(shown, path.suffix.lower().removeprefix("."))
-            atomic_write(path, drawing.content)
-            click.echo(f"the figure is in {path}: {shown.title}")
-            if drawing.missing and path is png:
-                click.echo("no font here has all of its characters; install one, such as Noto Sans CJK", err=True)
+
+def write_figures(shown: AttentionMap, paths: list[Path]) -> None:
+    from regard.files import atomic_write
+    from regard.inspect.figure import draw_map
+
+    for path in paths:
+        kind = path.suffix.lower().removeprefix(".")
+        drawing = draw_map(shown, kind)
+        atomic_write(path, drawing.content)
+        click.echo(f"the figure is in {path}: {shown.title}")
+        if drawing.missing and kind == "png":
+            click.echo("no font here has all of its characters; install one, such as Noto Sans CJK", err=True)
+
+
+def find_map(
+    translator: Translator, text: str, translation: str | None, kind: MapKind, layer: int | None, head: int | None
+) -> AttentionMap:
+    from regard.inspect.maps import attention_map
+
+    translator.one_way(text).check_attention()
+    return attention_map(translator.trace(text, translation, ("*.weights",)), kind, layer, head)
 
 
 def check_page() -> None:

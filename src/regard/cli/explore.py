@@ -77,16 +77,17 @@ def find_models(runs: Path, text: str | None) -> list[Path]:
     """
     if os.environ.get("REGARD_MODEL"):
         return [Path(os.environ["REGARD_MODEL"])]
-    from regard.shelf import installed_models
+    from regard.shelf import describe, installed_models
     from regard.text.language import guess_language
 
     language = guess_language(text or "").language or "zh"
-    models = [model for model in installed_models() if not model.problem]
+    models = [model for model in installed_models() if model.translates(None, None)]
     installed = [model.folder for model in sorted(models, key=lambda model: not model.translates(language, None))]
-    found = sorted(runs.glob("*/model/SHA256SUMS"), key=lambda path: -path.stat().st_mtime)
+    made = sorted(runs.glob("*/model/SHA256SUMS"), key=lambda path: -path.stat().st_mtime)
+    found = [path.parent for path in made if describe(path.parent).translates(None, None)]
     if not installed and not found:
         raise ConfigError(
             f"which model? Name its folder with --model or REGARD_MODEL; there is none under {runs}, and none is "
             "installed. regard train recipes/reverse.toml makes one"
         )
-    return installed + [path.parent for path in found[:MOST_FOUND]]
+    return installed + found[:MOST_FOUND]

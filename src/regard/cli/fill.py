@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import check_output, named_model_option, progress_bar, read_lines, write_output
+from regard.cli.inputs import at_line, check_output, named_model_option, progress_bar, read_lines, write_output
 
 if TYPE_CHECKING:
     from regard.reader import Filling
@@ -36,6 +36,10 @@ def command(text: str | None, model_path: Path, top: int, as_json: bool, output:
     from regard.reader import Reader
 
     reader = Reader(model_path)
+    reader.check_mask()
+    for number, line in enumerate(lines, start=1):  # all of them before the work, so that none of it is lost
+        with at_line(text, number):
+            reader.find_blanks(line)
     rows: list[str] = []
     with progress_bar("filling", len(lines)) as done:
         for line in lines:

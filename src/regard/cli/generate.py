@@ -53,22 +53,17 @@ def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json:
     for number, found in enumerate(writer.write(prompt, n=count, **chosen)):
         if as_json:
             row = {"prompt": prompt, **dataclasses.asdict(found), "log_prob": found.log_prob}
-            say(json.dumps(row, ensure_ascii=False) + "\n")
+            click.echo(json.dumps(row, ensure_ascii=False))
         else:
-            say(("---\n" if number else "") + (prompt + found.text).removesuffix("\n") + "\n")
+            click.echo(("---\n" if number else "") + (prompt + found.text).removesuffix("\n"))
 
 
 def stream(writer: Writer, prompt: str, options: dict[str, Any]) -> None:
     parts = writer.stream(prompt, **options)
-    say(prompt)
+    click.echo(prompt, nl=False)
     last = prompt
     for part in parts:
-        say(part)
+        click.echo(part, nl=False)
         last = part
     if not last.endswith("\n"):
-        say("\n")
-
-
-def say(text: str) -> None:
-    """At once, and as UTF-8 whatever the locale."""
-    click.echo(text.encode("utf-8", "replace"), nl=False)
+        click.echo()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, RegardError
 
 if TYPE_CHECKING:
     from regard.config import SearchPrecision
@@ -35,7 +35,7 @@ named_model_option = click.option(
     envvar="REGARD_MODEL",
     required=True,
     type=click.Path(path_type=Path),
-    help="The model folder; regard train and regard import make one. [REGARD_MODEL]",
+    help="A model folder, as regard train and regard import make, or an installed model's name. [REGARD_MODEL]",
 )
 
 precision_option = click.option(
@@ -58,14 +58,30 @@ def read_lines(source: str | None) -> list[str]:
     if source is None and sys.stdin.isatty():
         raise ConfigError("what text? Give it in quotes, or a file, or - for standard input")
     if source is None or source == "-":
-        return split_lines(sys.stdin.buffer.read(), "standard input")
+        return split_lines(sys.stdin.buffer.read(), name_source(source))
     if is_file(source):
         from regard.data import lines
 
         return list(lines.read_lines(Path(source)))
     if source.endswith(FILE_SUFFIXES) and not any(map(str.isspace, source)):
         raise DataError(f"there is no file {source}; if these are words to work on, pipe them in: echo {source} | …")
-    return split_lines(source.encode("utf-8", "replace"), "the text") or [""]
+    return split_lines(source.encode("utf-8", "replace"), name_source(source)) or [""]
+
+
+def name_source(source: str | None) -> str:
+    """What errors call the place that lines come from."""
+    if source is None or source == "-":
+        return "standard input"
+    return source if is_file(source) else "the text"
+
+
+@contextmanager
+def at_line(source: str | None, number: int) -> Iterator[None]:
+    """Errors within begin with the line that they are about."""
+    try:
+        yield
+    except RegardError as error:
+        raise type(error)(f"{name_source(source)}, line {number}: {error}") from None
 
 
 def is_file(source: str) -> bool:
@@ -106,11 +122,11 @@ def check_output(output: Path | None) -> None:
 
 
 def write_output(text: str, output: Path | None) -> None:
-    """To a file, whole or not at all; else to standard output. UTF-8, as the input is, whatever the locale."""
+    """To a file, whole or not at all; else to standard output."""
     from regard.files import atomic_write
 
     if output is None:
-        click.echo(text.encode(), nl=False)
+        click.echo(text, nl=False)
         return
     try:
         if output.exists() and not output.is_file():  # /dev/null or a pipe: not to be replaced by a file
@@ -153,4 +169,7 @@ def can_draw() -> bool:
 
 def decode_options(**given: Any) -> dict[str, Any]:
     """Only what the user set: the rest is the model's own."""
-    return {name: value for name, value in given.items() if value is not None}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if chosen.get("temperature") == 0:
+        raise ConfigError("--temperature 0 is not possible; to always take the likeliest, give --top-k 1 instead")
+    return chosen

@@ -8,6 +8,7 @@ called; torch and the rest of the package are imported inside the commands.
 from __future__ import annotations
 
 import importlib
+import io
 import keyword
 import sys
 
@@ -56,6 +57,9 @@ def regard() -> None:
 
 def main() -> None:
     """Run the command; say errors in a sentence, on standard error, with an exit code that means something."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what a program or a notebook put in its place has its own ways
+        # UTF-8, as the input is, whatever the locale; half a character, as a name of a file may have, becomes "?".
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     try:
         # What comes back is the code of a command that left by Exit, else None. A reader who has seen enough
         # (head, less) closes the pipe: click ends that quietly by itself.

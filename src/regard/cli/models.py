@@ -1,4 +1,4 @@
-"""`regard models`: what is installed to translate with."""
+"""`regard models`: what is installed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 @click.command("models", short_help="List the models that are installed.")
 @click.option("--json", "as_json", is_flag=True, help="The list as JSON.")
 def command(as_json: bool) -> None:
-    """List the models that regard translate finds by itself: name, languages, size, scores, licence.
+    """List the models that are installed: name, languages, size, scores, licence.
 
-    Some come with Regard; those in the folder that REGARD_MODELS names, each a model folder, come first. For a
-    direction, the first that fits is taken. --model takes the name of any of them, or the path of another.
+    Some come with Regard; those in the folder that REGARD_MODELS names, each a model folder, come first. regard
+    translate finds those that translate by itself: for a direction, it takes the first that fits. --model takes the
+    name of any of them, or the path of another.
 
     \b
     Examples:
@@ -43,6 +44,7 @@ def command(as_json: bool) -> None:
 def describe(model: InstalledModel) -> dict[str, Any]:
     return {
         "name": model.name,
+        "family": model.family,
         "src_lang": model.src_lang,
         "tgt_lang": model.tgt_lang,
         "bytes": model.size,
@@ -71,5 +73,7 @@ def table_of(models: list[InstalledModel]) -> Table:
         scores = "  ".join(f"{name} {value:.4g}" for name, value in model.head.scores.items())
         where = "with Regard" if model.bundled else str(model.folder)
         languages = f"{model.src_lang or '?'} → {model.tgt_lang or '?'}"
+        if not model.translates(None, None):
+            languages = f"{model.family}, {model.src_lang}" if model.src_lang else model.family
         table.add_row(model.name, languages, f"{model.size / 1e6:.1f} MB", scores, model.head.licence, where)
     return table

@@ -65,6 +65,11 @@ def load_lexicon(path: Path | None, lines: list[str], target: bool) -> Lexicon:
     path = find_folder(path) if path else models_for(guess_language("\n".join(lines)).language or None, None)[0].folder
     if not path.is_file():
         description = read_description(path)
+        if not description.tokenizer:
+            raise ConfigError(
+                f"{path} has no tokenizer, which a {description.model.family} model can do without; name another "
+                f"model with --model"
+            )
         if not isinstance(description.model, TranslationConfig):
             return read_lexicon(description.tokenizer, description.lowercase)
         both = Tokenizer.from_files(description.tokenizer, description.lowercase)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from regard.config import FamilyConfig
 
 
 @click.command("train", short_help="Train a model by a recipe.")
@@ -30,6 +26,7 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
       regard train recipes/multi30k-en-de.toml --resume
     """
     from regard.cli.display import choose_display
+    from regard.models.build import use_of
     from regard.recipe import load_recipe
     from regard.train import launch
     from regard.train.run import RunFolder
@@ -44,15 +41,4 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
         place = ["--run", str(run_path)] if run_path else []
         click.echo(f"go on with: {shlex.join(['regard', 'train', str(recipe), *changes, *place, '--resume'])}")
         raise click.exceptions.Exit(130)
-    click.echo(f"try it: {command_for(run.model)} --model {outcome.model}")
-
-
-def command_for(model: FamilyConfig) -> str:
-    """What a model of this family is for."""
-    from regard.config import BertConfig, TranslationConfig, ViTConfig
-
-    if isinstance(model, TranslationConfig):
-        return 'regard translate "…"'
-    if isinstance(model, BertConfig):
-        return 'regard classify "…"' if "classes" in model.heads else 'regard fill "… [MASK] …"'
-    return "regard classify PICTURE" if isinstance(model, ViTConfig) else 'regard generate "…"'
+    click.echo(f"try it: {use_of(run.model).command} --model {outcome.model}")

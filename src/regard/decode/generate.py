@@ -2,9 +2,10 @@
 
 The prompt is read once; after it every step reads one token and finds the keys and values of the others in the
 model's state. A model that sees only so many tokens at once forgets the older half when they are full, and reads the
-younger half again from the first position: that one step is long, and the text may grow without end.
+younger half again from the first position: that one step is long, and the text may grow without end. One without such
+a limit is given more room when it needs it, and then reads all again.
 
-Shapes: R rows = texts being written, V vocabulary, T tokens so far with the prompt, L the most tokens to come.
+Shapes: R rows = texts being written, V vocabulary, T tokens so far with the prompt, L tokens that the model sees.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import torch
 from torch import Tensor
 
 from regard.decode.constraints import block_repeats
-from regard.decode.sampling import check_options, draw_tokens, draw_uniforms
+from regard.decode.sampling import check_options, draw_tokens, uniforms
 from regard.errors import ConfigError, RegardError
 from regard.models.language import LanguageModel
 from regard.text.lexicon import Lexicon
 
 ENDED = -1  # in the place of a token: the text of this row had ended before
+FIRST_ROOM = 4096  # tokens that a model without a limit is given room for, until it has written as many
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,9 @@ def draw_texts(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     device = model.output.weight.device
     ids_RT = torch.tensor([list(prompt)], device=device).repeat(len(seeds), 1)
-    uniform_RL = draw_uniforms(seeds, [max_tokens] * len(seeds), 1).to(device)
     ended_R = torch.zeros(len(seeds), dtype=torch.bool, device=device)
     window = Window(model, lexicon, len(prompt) + max_tokens)
-    for place in range(max_tokens):
+    for _, uniform_R in zip(range(max_tokens), uniforms(seeds), strict=False):
         log_probs_RV = log_probabilities(window.next_logits(ids_RT), ids_RT.shape[1])
         allowed_RV = log_probs_RV.clone()
         allowed_RV[:, list(lexicon.never)] = -torch.inf
@@ -71,7 +72,7 @@ def draw_texts(
         if how.no_repeat_ngram:
             block_repeats(allowed_RV, ids_RT, how.no_repeat_ngram)
             allowed_RV[allowed_RV.amax(dim=1) == -torch.inf, lexicon.end] = 0.0  # nothing is left to say
-        tokens_R = draw_tokens(allowed_RV, uniform_RL[:, place], how.temperature, how.top_k, how.top_p)
+        tokens_R = draw_tokens(allowed_RV, uniform_R.to(device), how.temperature, how.top_k, how.top_p)
         tokens_R = torch.where(ended_R, lexicon.end, tokens_R)
         chosen_R = log_probs_RV.gather(1, tokens_R[:, None])[:, 0]
         yield torch.where(ended_R, ENDED, tokens_R), chosen_R
@@ -85,9 +86,9 @@ class Window:
     """What the model sees of the text at once, and what it remembers of it."""
 
     def __init__(self, model: LanguageModel, lexicon: Lexicon, length: int) -> None:
-        self.model, self.lexicon = model, lexicon
-        longest = model.longest_text
-        self.room = length if longest is None else min(length, longest)
+        """`length`: the most that the text may come to."""
+        self.model, self.lexicon, self.length = model, lexicon, length
+        self.room = min(length, model.longest_text or FIRST_ROOM)
         self.filled = 0
         self.state: object = None
 
@@ -96,7 +97,10 @@ class Window:
         if self.state is not None and self.filled < self.room:
             self.filled += 1
             return self.model.step(ids_RT[:, -1], self.state)
-        seen_RL = ids_RT if ids_RT.shape[1] <= self.room and self.state is None else self.younger(ids_RT)
+        length = ids_RT.shape[1]
+        if length > self.room and self.model.longest_text is None:  # nothing is forgotten: read all of it again
+            self.room = min(2 * length, self.length)
+        seen_RL = ids_RT if length <= self.room else self.younger(ids_RT)
         self.state = self.model.begin(len(ids_RT), self.room)
         self.filled = seen_RL.shape[1]
         return self.model.project(self.model.read(seen_RL, self.state)[:, -1:])[:, 0]

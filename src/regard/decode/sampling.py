@@ -11,7 +11,7 @@ M source length, L longest target, C candidates of a row, likeliest first.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -109,6 +109,13 @@ def draw_uniforms(seeds: Sequence[int], lengths: Sequence[int], n_samples: int) 
         rows = slice(b * n_samples, (b + 1) * n_samples)
         uniform_SL[rows, :length] = torch.rand(n_samples, length, generator=generator)
     return uniform_SL
+
+
+def uniforms(seeds: Sequence[int]) -> Iterator[Tensor]:
+    """uniform_R for one token after the other, without end: what `draw_uniforms` has for one sample a seed."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    while True:
+        yield torch.cat([torch.rand(1, generator=generator) for generator in generators])
 
 
 def draw_tokens(log_probs_RV: Tensor, uniform_R: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 from torch import nn
@@ -20,7 +21,6 @@ from regard.errors import ConfigError
 from regard.models.bert import Bert
 from regard.models.deepseek import DeepSeek
 from regard.models.gpt import Gpt
-from regard.models.language import LanguageModel
 from regard.models.recurrent import RecurrentModel
 from regard.models.t5 import T5
 from regard.models.transformer import Transformer
@@ -59,19 +59,33 @@ def fitting(model: nn.Module, kind: type[Kind], config: FamilyConfig, purpose: s
     """The model, if it is of this kind and so fit for `purpose`, a verb."""
     if isinstance(model, kind):
         return model
-    raise ConfigError(f"a {config.family} model does not {purpose}: {uses(model)}")
+    raise ConfigError(f"a {config.family} model does not {purpose}: {use_of(config)}")
 
 
-def uses(model: nn.Module) -> str:
-    """The commands that fit a model."""
-    match model:
-        case TranslationModel():
-            return "it translates, with regard translate"
-        case LanguageModel():
-            return "it goes on with a text, with regard generate"
-        case Bert():
-            return "it reads, with regard fill (which word is missing) and regard classify (what a text is)"
-        case ViT():
-            return "it looks at images, with regard classify"
+@dataclass(frozen=True)
+class Use:
+    """What a model does, and the words that call it."""
+
+    does: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"it {self.does}, with {self.command}"
+
+
+def use_of(config: FamilyConfig) -> Use:
+    match config:
+        case ModelConfig() | RecurrentConfig() | T5Config():
+            return Use("translates", 'regard translate "…"')
+        case GptConfig() | DeepSeekConfig():
+            return Use("goes on with a text", 'regard generate "…"')
+        case BertConfig(heads=heads) if "classes" in heads or "tags" in heads:
+            return Use("reads", 'regard classify "…"')
+        case BertConfig(heads=heads) if "masked" in heads:
+            return Use("reads", 'regard fill "… [MASK] …"')
+        case BertConfig():
+            return Use("reads", "regard.Reader in Python: without a head it says no more than which texts are alike")
+        case ViTConfig():
+            return Use("looks at images", "regard classify PICTURE")
         case _:
-            return "see regard --help"
+            assert_never(config)

@@ -133,4 +133,8 @@ def read_lexicon(files: Mapping[str, bytes], lowercase: bool) -> Lexicon:
         return WordPiece.from_files(files, lowercase)
     if names == {bytelevel.VOCABULARY_FILE, bytelevel.MERGES_FILE}:
         return ByteLevel.from_files(files, lowercase)
-    raise ConfigError(f"{' and '.join(sorted(names)) or 'nothing'} is not the tokenizer of a model of one text")
+    if not names:
+        raise ConfigError(
+            "this model has no tokenizer, so it cannot read a text: import it with one beside its weights"
+        )
+    raise ConfigError(f"{' and '.join(sorted(names))} is not the tokenizer of a model of one text")
