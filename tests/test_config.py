@@ -176,8 +176,11 @@ def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
         ("[model]\nn_heads = 0", "model.n_heads = 0 is too small; the least is 1"),
         ("[model]\ndropout = 1.0", "model.dropout = 1.0 is too large; it must be below 1.0"),
         ("[model]\ndropout = -0.1", "model.dropout = -0.1 is too small; the least is 0.0"),
-        ("[train]\nlr = nan", "train.lr = nan is too small; the least is 0.0"),
+        ("[train]\nlr = nan", "train.lr = nan is not a number to reckon with"),
         ("[decode]\ntop_p = 1.5", "decode.top_p = 1.5 is too large; the most is 1.0"),
+        ("[decode]\ntemperature = inf", "decode.temperature = inf is not a number to reckon with"),
+        ("[decode]\nlength_penalty = 1000.0", "decode.length_penalty = 1000.0 is too large; the most is 10.0"),
+        ("[train]\npatience = 3", "there is no [[data.valid]] to look at"),
         ("[[data.train]]\nsize = 0", "data.train[0].size = 0 is too small; the least is 1"),
         (
             '[model]\nffn = "relu2"',
@@ -223,6 +226,11 @@ def test_a_wrong_set_is_said_too(tmp_path: Path) -> None:
 
 def test_bad_toml(tmp_path: Path) -> None:
     assert re.search(r"recipe\.toml is not valid TOML: .*line 2", message(tmp_path, "[train]\nlr = = 3"))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_recipe(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text("[train]\nseed = 5\n", "utf-8-sig")
+    assert load_recipe(tmp_path / "r.toml").train.seed == 5
 
 
 def test_missing_recipe(tmp_path: Path) -> None:

@@ -5,13 +5,27 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from regard.files import atomic_folder, atomic_write, remove_folder, remove_leftovers, swap
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_is_written_may_be_read_by_whom_the_umask_lets(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with atomic_folder(tmp_path / "model") as folder:
+            (folder / "training").mkdir()
+            save_file({"a": np.zeros(2)}, folder / "training" / "weights.safetensors")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "model" / "training" / "weights.safetensors").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "model" / "training").stat().st_mode & 0o777 == 0o750
 
 
 def fail_halfway(place: Path, error: BaseException, replace: bool) -> None:

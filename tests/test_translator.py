@@ -101,6 +101,15 @@ def test_what_no_model_reads_is_left_and_noted(babble: Path) -> None:
     assert (already.text, already.note) == ("你好", "left as it is: it is in zh already")
 
 
+def test_a_line_without_words_is_scored_by_the_model_of_the_others(babble: Path) -> None:
+    translator = Translator()
+    way = translator.one_way("hello")
+    sources, translations = ["", "hello", "123"], ["", "你好", "123"]
+    assert translator.score(sources, translations) == way.score(sources, translations)
+    with pytest.raises(ConfigError, match=r"which model\? it is written in Cyrillic.*name a model's folder"):
+        translator.score(["hello", "Привет"], ["你好", "你好"])
+
+
 def test_traditional_characters_are_read_and_written(both_ways: Translator, babble: Path) -> None:
     assert both_ways("我愛讀書。") == both_ways("我爱读书。")
     traced = both_ways.trace("我愛讀書。")

@@ -225,11 +225,11 @@ class DecodeConfig:
     method: SearchMethod = "beam"
     beam: int = setting(4, low=1, high=100)  # 1: greedy
     beam_rule: BeamRule = "paper"  # what a length is divided by and when to stop; huggingface: as their generate()
-    length_penalty: float = setting(0.6, low=0.0)
-    max_length_ratio: float = setting(1.0, low=0.0)  # longest output = ratio · source + extra, in pieces
+    length_penalty: float = setting(0.6, low=0.0, high=10.0)
+    max_length_ratio: float = setting(1.0, low=0.0, high=100.0)  # longest output = ratio · source + extra, in pieces
     max_length_extra: int = setting(50, low=1)
     no_repeat_ngram: int = setting(0, low=0)  # no n-gram of this size twice in an output; 0: off
-    temperature: float = setting(1.0, low=0.01)
+    temperature: float = setting(1.0, low=0.01, high=100.0)
     top_k: int = setting(0, low=0)  # 0: off
     top_p: float = setting(1.0, low=0.0, high=1.0)
     seed: int = 1
@@ -270,6 +270,8 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_metric(self.model, self.data, self.train.metric)
+        if self.train.patience and not self.data.valid:
+            raise ConfigError("train.patience waits for a better validation, and there is no [[data.valid]] to look at")
         if not isinstance(self.model, TranslationConfig) or learns_from_text(self.data):
             check_one_text(self.data, self.train)
         if not isinstance(self.model, TranslationConfig):

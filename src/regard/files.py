@@ -34,7 +34,10 @@ def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
+        usual = temporary.stat().st_mode & 0o666  # as the umask has it; safetensors writes for the owner alone
         for file in temporary.rglob("*"):
+            if file.is_file():
+                file.chmod(usual)
             sync(file)
         sync(temporary)
         if replace and path.exists():

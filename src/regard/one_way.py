@@ -129,7 +129,7 @@ class OneWay(Translates):
         return self.tokenizer.encode_src([self.with_task(text) for text in texts])
 
     def with_task(self, text: str) -> str:
-        if not self.tasks or not text or text.startswith(self.tasks):
+        if not self.tasks or not text or text.startswith(tuple(filter(None, self.tasks))):
             return text
         if self.task is not None:
             return self.task + text

@@ -21,7 +21,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The run that a recipe and its `--set key=value` overrides describe."""
     path = Path(path)
     try:
-        tree = tomllib.loads(path.read_text("utf-8"))
+        tree = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(f"there is no recipe at {path}; the ones that ship with Regard are in recipes/") from None
     except IsADirectoryError:

@@ -86,7 +86,8 @@ def models_for(src_lang: str | None, tgt_lang: str | None) -> list[InstalledMode
 def nothing_for(src_lang: str | None, tgt_lang: str | None, models: Sequence[InstalledModel]) -> str:
     there = ", ".join(f"{model.src_lang} → {model.tgt_lang}" for model in models if model.translates(None, None))
     wanted = f" for {src_lang or 'any language'} → {tgt_lang or 'any language'}" if src_lang or tgt_lang else ""
-    return f"no model is installed{wanted}{f' (there is {there})' if there else ''}: {HOW_TO_GET_ONE}"
+    other = "other " if there and not wanted else ""
+    return f"no {other}model is installed{wanted}{f' (there is {there})' if there else ''}: {HOW_TO_GET_ONE}"
 
 
 def find_folder(path: str | Path) -> Path:

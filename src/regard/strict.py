@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import field
@@ -93,7 +94,9 @@ def check_range(name: str, value: Any, limits: Mapping[str, Any]) -> None:
     low, high, below = limits.get("low"), limits.get("high"), limits.get("below")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
-    if value != value or (low is not None and value < low):
+    if not math.isfinite(value):
+        raise ConfigError(f"{name} = {value!r} is not a number to reckon with")
+    if low is not None and value < low:
         raise ConfigError(f"{name} = {value!r} is too small; the least is {low}")
     if high is not None and value > high:
         raise ConfigError(f"{name} = {value!r} is too large; the most is {high}")

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["Alternative", "Link", "Translation", "Translator"]
 
 
+AS_IT_IS = "left as it is: "
+
+
 class Translator(Translates):
     """One model, or all that are installed; they are loaded when a text needs them."""
 
@@ -116,7 +119,7 @@ class Translator(Translates):
                 found[at] = as_it_is(texts[at], text, why_not)
         notes = [translation.note for translation in found.values() if translation.note]
         if notes and not chosen:
-            raise ConfigError(f"{notes[0]}: {nothing_for(self.source, self.to, self.models)}")
+            raise ConfigError(f"{notes[0].removeprefix(AS_IT_IS)}: {nothing_for(self.source, self.to, self.models)}")
         return chosen
 
     def choose(self, text: str) -> tuple[InstalledModel | None, str]:
@@ -126,13 +129,17 @@ class Translator(Translates):
             if guess.language and same_language(model.src_lang, guess.language):
                 return model, ""
         if self.to is not None and guess.language and same_language(guess.language, self.to):
-            return None, f"left as it is: it is in {self.to} already"
+            return None, f"{AS_IT_IS}it is in {self.to} already"
         written = f"{guess.script} ({guess.language})" if guess.language else guess.script or "no script"
-        return None, f"left as it is: it is written in {written}, which no installed model reads"
+        return None, f"{AS_IT_IS}it is written in {written}, which no installed model reads"
 
     def guess(self, text: str) -> Guess:
         """The language that was named, or that of the text's script."""
         return guess_language(text) if self.source is None else Guess(self.source)
+
+    def has_script(self, text: str) -> bool:
+        guess = self.guess(normalise(text))
+        return bool(guess.language or guess.script)
 
     # -- models
 
@@ -142,7 +149,7 @@ class Translator(Translates):
             return self.load(self.folder)
         model, why_not = self.choose(text)
         if model is None:
-            raise ConfigError(f"which model? {why_not}; choose with source and to, or name a folder")
+            raise ConfigError(f"which model? {why_not.removeprefix(AS_IT_IS)}; name a model's folder")
         return self.load(model.folder)
 
     def load(self, folder: Path) -> OneWay:
@@ -191,7 +198,9 @@ class Translator(Translates):
         """What the model thinks of given translations: their log-probabilities, whole and by token."""
         if len(sources) != len(translations):
             raise ConfigError(f"{len(sources)} sources but {len(translations)} translations: one each is needed")
-        ways = [self.one_way(source) for source in sources]
+        # A line without a word, such as an empty one, goes to the model of the others.
+        telling = next(filter(self.has_script, sources), "")
+        ways = [self.one_way(source if self.has_script(source) else telling) for source in sources]
         found: dict[int, Alternative] = {}
         for way in dict.fromkeys(ways):
             chosen = [at for at, its in enumerate(ways) if its is way]

@@ -130,9 +130,22 @@ def test_what_cannot_be_evaluated(regard: Any, reverse_model: Path, files: tuple
     assert (said.code, "nothing to evaluate on" in said.err) == (3, True)
     said = evaluate(regard, reverse_model, files, "--outputs", tmp_path)
     assert (said.code, said.out, "is a folder" in said.err) == (2, "", True)
-    (tmp_path / "long").write_text("apple " * 3000 + "\n")
-    said = evaluate(regard, reverse_model, (tmp_path / "short", tmp_path / "long"))
-    assert (said.code, "sentence 1 has 3,000 pieces" in said.err) == (2, True)
+
+
+def test_what_is_too_long_to_be_taken_whole_counts_but_for_the_loss(
+    regard: Any, reverse_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    usual = json.loads(evaluate(regard, reverse_model, files, "--json").out)
+    for file in files:
+        file.write_text(file.read_text() + "apple " * 3000 + "\n")
+    said = evaluate(regard, reverse_model, files, "--json", "--outputs", tmp_path / "out")
+    assert (said.code, said.err) == (0, "the loss is without 1 pairs of more than 2,048 pieces\n")
+    assert json.loads(said.out)["loss"] == pytest.approx(usual["loss"])
+    assert len((tmp_path / "out").read_text().splitlines()) == json.loads(said.out)["sentences"] == 41
+    for file in files:
+        file.write_text("apple " * 3000 + "\n")
+    said = evaluate(regard, reverse_model, files)
+    assert (said.code, "perplexity" in said.out) == (0, False)
 
 
 def test_a_model_that_does_not_translate_takes_no_options_of_translation(

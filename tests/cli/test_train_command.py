@@ -102,6 +102,24 @@ def test_a_recipe_or_setting_that_is_wrong(regard: Any, recipe: Path, arguments:
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_when_the_reader_is_gone_too_it_saves_all_the_same(recipe: Path, number: signal.Signals) -> None:
+    """As `regard train … | tee log`: Ctrl-C reaches both. Or the terminal is closed."""
+    more = ["--set", "train.max_steps=1000000", "--set", "train.validate_every=1000000", "--run", "run"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "regard.cli.main", "train", str(recipe), *more],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if line.startswith("step "))
+        process.stdout.close()
+        process.send_signal(number)
+        assert process.wait() == 130
+    assert list(Path("run/checkpoints").glob("step-*"))
+
+
 def test_ctrl_c_saves_and_says_how_to_go_on(regard: Any, recipe: Path) -> None:
     more = ["--set", "train.max_steps=1000000", "--set", "train.validate_every=1000000", "--run", "my run"]
     process = subprocess.Popen(

@@ -143,6 +143,15 @@ def test_an_output_that_cannot_be_written(regard: Any, tmp_path: Path) -> None:
     assert (said.code, said.err) == (2, f"regard: {tmp_path} is a folder; name a file in it\n")
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_file_in_a_folder_that_may_not_be_written_to(regard: Any, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed" / "file").write_text("")
+    (tmp_path / "closed").chmod(0o555)
+    said = regard("translate", "apple", "--model", "nowhere", "-o", tmp_path / "closed" / "file")
+    assert (said.code, f"no permission to write to {tmp_path / 'closed'}" in said.err) == (2, True)
+
+
 def test_a_pipe_is_written_to_and_not_replaced(regard: Any, reverse_model: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -211,6 +220,13 @@ def test_options_reach_the_search(regard: Any, reverse_model: Path) -> None:
 def test_what_is_for_sampling_is_not_silently_dropped(regard: Any, reverse_model: Path, option: str) -> None:
     said = regard("translate", "apple", "--model", reverse_model, option, 1)
     assert (said.code, said.err) == (2, f"regard: {option} goes with --sample\n")
+
+
+def test_what_is_for_searching_is_not_silently_changed(regard: Any, reverse_model: Path) -> None:
+    said = regard("translate", "apple", "--model", reverse_model, "--sample", "--beam", 2)
+    assert (said.code, said.err) == (2, "regard: --beam is for searching; with --sample nothing is searched\n")
+    said = regard("translate", "apple", "--model", reverse_model, "--n-best", 3, "--beam", 2)
+    assert (said.code, said.err) == (2, "regard: a beam of 2 finds fewer than 3 translations: raise --beam\n")
 
 
 def test_languages_must_be_the_model_s(regard: Any, reverse_model: Path) -> None:

@@ -208,6 +208,33 @@ def test_epochs_end_a_run_and_are_when_it_validates(toy_run: Any, folder: RunFol
     assert heard.validations[-1].step == outcome.step == 2 * heard.validations[0].step
 
 
+def test_a_damaged_checkpoint_among_those_that_are_averaged(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    start(toy_run("train.keep=3", "train.average=3"), folder, heard)
+    first = folder.checkpoint(folder.saved_steps()[0])
+    weights = first / "weights.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-100] + bytes(100))
+    with pytest.raises(RunError, match=f"the checkpoint {first} cannot be read"):
+        resume(toy_run("train.keep=3", "train.average=3"), folder, heard)
+
+
+def test_a_model_to_start_from_has_the_same_case(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    start(toy_run("train.max_steps=1"), RunFolder(tmp_path / "first"), heard)
+    init = f"train.init={tmp_path / 'first' / 'model'}"
+    with pytest.raises(ConfigError, match=r"was trained with data\.lowercase = false: set it so here too"):
+        start(toy_run(init, "data.lowercase=true"), RunFolder(tmp_path / "second"), heard)
+    assert not (tmp_path / "second").exists()
+
+
+def test_a_cosine_that_would_not_fall_is_told(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    short = ("train.schedule=cosine", "train.max_minutes=1e-6", "train.validate_every=1000")
+    start(toy_run(*short, "train.max_steps=100000"), RunFolder(tmp_path / "a"), heard)
+    assert any("the cosine falls towards train.max_steps = 100,000" in message for message in heard.messages)
+    heard.messages.clear()
+    start(toy_run(*short, "train.max_steps=1000"), RunFolder(tmp_path / "b"), heard)
+    assert not any("the cosine falls" in message for message in heard.messages)
+
+
 def test_damaged_checkpoints_are_refused_and_the_one_before_is_as_good(
     toy_run: Any, folder: RunFolder, heard: Any, contents: Contents
 ) -> None:
@@ -226,7 +253,7 @@ def test_damaged_checkpoints_are_refused_and_the_one_before_is_as_good(
             with pytest.raises(RunError) as caught:
                 resume(toy_run("train.ema=0.9"), folder, heard)
             assert str(caught.value).startswith(f"the checkpoint {last} cannot be read: ")
-            assert str(caught.value).endswith("Delete it to resume from the one before.")
+            assert str(caught.value).endswith("Delete it to go on without it.")
             (last / name).write_bytes(whole)
     shutil.rmtree(last)
     assert resume(toy_run("train.ema=0.9"), folder, heard).step == 12

@@ -59,6 +59,17 @@ def test_a_single_task_goes_without_saying(tmp_path: Path, heard: Any) -> None:
     assert said != translator.translate(["apple"], task="")[0].alternatives[0].log_prob
 
 
+def test_a_task_beside_texts_without_a_prefix(tmp_path: Path, heard: Any) -> None:
+    outcome = start(two_tasks("", "turn round: "), RunFolder(tmp_path / "run"), heard)
+    assert outcome.model is not None
+    translator = Translator(outcome.model)
+
+    def log_prob(text: str, task: str) -> float:
+        return translator.translate([text], task=task)[0].alternatives[0].log_prob
+
+    assert log_prob("apple", "turn") == log_prob("turn round: apple", "") != log_prob("apple", "")
+
+
 def test_a_model_without_tasks_knows_none(tmp_path: Path, heard: Any) -> None:
     outcome = start(two_tasks("", ""), RunFolder(tmp_path / "run"), heard)
     assert outcome.model is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TextIO
 
@@ -57,7 +59,10 @@ class PlainDisplay:
         pass
 
     def message(self, text: str) -> None:
-        print(text, file=self.out, flush=True)
+        try:
+            print(text, file=self.out, flush=True)
+        except OSError:  # whoever read it is gone, such as `| tee` by the same Ctrl-C; the training is not
+            sys.stdout = self.out = io.StringIO()
 
     def step(self, r: StepReport) -> None:
         self.message(
@@ -97,10 +102,12 @@ class LiveDisplay:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.live.stop()
+        with suppress(OSError):  # the terminal may be gone
+            self.live.stop()
 
     def message(self, text: str) -> None:
-        self.console.print(Text(text, style="dim"))
+        with suppress(OSError):
+            self.console.print(Text(text, style="dim"))
 
     def step(self, r: StepReport) -> None:
         self.last_step = r

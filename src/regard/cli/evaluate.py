@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,13 +87,13 @@ def command(
     lowercase = lowercase or translator.tokenizer.lowercase  # such a model knows no case
     rival = None if against is None else load_rival(against, precision, pairs, shortlist, task)
     translations = translate_all(translator, pairs, options)
+    if outputs is not None:
+        write_output("".join(line + "\n" for line in translations), outputs)
     result = figures(translator, pairs, translations, lang, lowercase)
     if rival is not None:
         other = translate_all(rival, pairs, options)
         references = [reference for _, reference in pairs]
         result["against"] = bootstrap(str(against), translations, other, references, lang, lowercase)
-    if outputs is not None:
-        write_output("".join(line + "\n" for line in translations), outputs)
     click.echo(json.dumps(result, ensure_ascii=False, indent=2) if as_json else readable(result))
 
 
@@ -216,15 +217,20 @@ def translate_all(translator: OneWay, pairs: list[tuple[str, str]], options: dic
         return [one.text for one in translator.translate(sources, done=done, **decode_options(**options))]
 
 
-def loss_of(translator: OneWay, pairs: list[tuple[str, str]]) -> tuple[float, float]:
-    """−log p per reference token, and its exponential."""
+def loss_of(translator: OneWay, pairs: list[tuple[str, str]]) -> tuple[float | None, float | None]:
+    """−log p per reference token, and its exponential; of those pairs that the model can take whole."""
     from regard.data.batches import validation_batches
     from regard.train.reports import perplexity
     from regard.train.validation import mean_nll
 
-    sources, references = zip(*pairs, strict=True)
-    translator.check_lengths(translator.encode_src(sources), translator.tokenizer.encode_tgt(references))
-    pairs = [(translator.with_task(source), reference) for source, reference in pairs]
+    sides = zip(*pairs, strict=True)
+    encoded = translator.encode_src(next(sides)), translator.tokenizer.encode_tgt(next(sides))
+    fits = [max(map(len, both)) <= translator.max_whole for both in zip(*encoded, strict=True)]
+    if left_out := fits.count(False):
+        click.echo(f"the loss is without {left_out:,} pairs of more than {translator.max_whole:,} pieces", err=True)
+    pairs = [(translator.with_task(source), reference) for source, reference in compress(pairs, fits)]
+    if not pairs:
+        return None, None
     batches = validation_batches(translator.tokenizer, pairs, translator.decode.batch_tokens)
     nll = mean_nll(translator.model, batches, translator.device)
     return nll, perplexity(nll)
@@ -234,8 +240,9 @@ def readable(result: dict[str, Any]) -> str:
     lines = [f"{result['model']}: {result['sentences']:,} sentences"]
     for name, score in result["scores"].items():
         lines.append(f"  {name:<11}{score['score']:6.2f}   {score['signature']}")
-    lines.append(f"  {'loss':<11}{result['loss']:6.3f}   per reference token")
-    lines.append(f"  {'perplexity':<11}{result['perplexity']:6.2f}")
+    if result["loss"] is not None:
+        lines.append(f"  {'loss':<11}{result['loss']:6.3f}   per reference token")
+        lines.append(f"  {'perplexity':<11}{result['perplexity']:6.2f}")
     if "against" in result:
         lines.append(f"against {result['against']['model']}, paired bootstrap:")
         for row in result["against"]["bootstrap"]:

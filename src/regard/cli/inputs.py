@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -93,19 +93,9 @@ def is_file(source: str) -> bool:
 
 
 def split_lines(content: bytes, name: str) -> list[str]:
-    """Lines end at a newline and nowhere else, so that input and output stay line by line the same."""
-    content = content.removeprefix(codecs.BOM_UTF8)
-    lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    decoded = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            decoded.append(line.removesuffix(b"\r").decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name}, line {number}: byte {error.start + 1} is not UTF-8; convert it first, "
-                f"such as with: iconv -f GB18030 -t UTF-8"
-            ) from None
-    return decoded
+    from regard.data.lines import decode_lines
+
+    return list(decode_lines(io.BytesIO(content), name))
 
 
 def check_output(output: Path | None) -> None:
@@ -117,8 +107,10 @@ def check_output(output: Path | None) -> None:
     there = next(path for path in (output, *output.absolute().parents) if path.exists())
     if there != output and not there.is_dir():
         raise ConfigError(f"{output} cannot be written: {there} is not a folder")
-    if not os.access(there, os.W_OK):
-        raise ConfigError(f"{output} cannot be written: you have no permission to write to {there}")
+    needed = {there, there.absolute().parent} if there.is_file() else {there}  # a file is replaced, whole
+    for path in sorted(needed):
+        if not os.access(path, os.W_OK):
+            raise ConfigError(f"{output} cannot be written: you have no permission to write to {path}")
 
 
 def write_output(text: str, output: Path | None) -> None:

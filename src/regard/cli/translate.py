@@ -98,12 +98,16 @@ def command(
     translator = load_translator(model_path, precision, **wishes)
     decode = own_settings(translator)
     if sample:
+        if options["beam"] is not None:
+            raise ConfigError("--beam is for searching; with --sample nothing is searched")
         options["method"] = "sample"
     elif decode.method == "beam":
         for name in ("temperature", "top_k", "top_p", "seed"):
             if options[name] is not None:
                 raise ConfigError(f"--{name.replace('_', '-')} goes with --sample")
     if not sample and n_best > (options["beam"] or decode.beam):
+        if options["beam"] is not None:
+            raise ConfigError(f"a beam of {options['beam']} finds fewer than {n_best} translations: raise --beam")
         options["beam"] = n_best
     with progress_bar("translating", len(lines)) as done:
         found = translator.translate(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from regard.errors import DataError
@@ -18,20 +18,31 @@ _CHUNK = 1 << 20
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of `path` without their ends; .gz and .zst are unpacked on the way."""
-    number = 0
     try:
-        for number, line in enumerate(_raw_lines(path), start=1):
-            if number == 1:
-                line = line.removeprefix(_BOM)
-            yield _decoded(line.removesuffix(b"\n").removesuffix(b"\r"), path, number)
+        yield from decode_lines(_raw_lines(path), str(path))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(_damaged(path, "gzip", number, error)) from None
+        raise DataError(_damaged(path, "gzip", error)) from None
     except FileNotFoundError:
         raise DataError(f"there is no file {path}") from None
     except IsADirectoryError:
         raise DataError(f"{path} is a folder, where a text file is needed") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Lines without their ends; errors call what they come from by its `name`."""
+    for number, line in enumerate(lines, start=1):
+        if number == 1:
+            line = line.removeprefix(_BOM)
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8; "
+                "convert it first, for example with iconv -f GB18030 -t UTF-8"
+            ) from None
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
@@ -77,21 +88,10 @@ def _unpacked_zstd(path: Path) -> Iterator[bytes]:
                     chunk = frame.unused_data if frame.eof else b""
                     frame = None if frame.eof else frame
         except zstandard.ZstdError as error:
-            raise DataError(_damaged(path, "Zstandard", 0, error)) from None
+            raise DataError(_damaged(path, "Zstandard", error)) from None
     if frame is not None:
-        raise DataError(_damaged(path, "Zstandard", 0, "it ends in the middle"))
+        raise DataError(_damaged(path, "Zstandard", "it ends in the middle"))
 
 
-def _damaged(path: Path, packing: str, lines: int, why: object) -> str:
-    after = f" after line {lines}" if lines else ""
-    return f"{path} is damaged or not a {packing} file{after} ({why}); fetch or pack it again"
-
-
-def _decoded(line: bytes, path: Path, number: int) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8; "
-            "convert the file, for example with iconv -f GB18030 -t UTF-8"
-        ) from None
+def _damaged(path: Path, packing: str, why: object) -> str:
+    return f"{path} is damaged or not a {packing} file ({why}); fetch or pack it again"

@@ -294,10 +294,6 @@ def list_weights(model: Transformer) -> list[Tensor]:
     return listed
 
 
-def output_bias(model: Transformer) -> Tensor | None:
-    return model.output_bias
-
-
 def bind(native: ctypes.CDLL, name: str, result: Any, arguments: Sequence[Any]) -> ctypes._NamedFuncPointer:
     """A function with the kinds of its arguments told once, so that a call takes plain numbers."""
     function = native[name]

@@ -93,9 +93,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, SafetensorError, ModelFolderError) as error:
-        raise RunError(
-            f"the checkpoint {path} cannot be read: {error}. Delete it to resume from the one before."
-        ) from None
+        raise RunError(f"the checkpoint {path} cannot be read: {error}. Delete it to go on without it.") from None
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

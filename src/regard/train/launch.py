@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import RunConfig
+from regard.config import RunConfig, TrainConfig
 from regard.data.corpus import expand
 from regard.data.prepare import ready_tokenizer
-from regard.errors import RunError
+from regard.errors import ConfigError, RunError
 from regard.files import atomic_folder, default_cache
-from regard.folder import ModelDescription, read_description, write_model
+from regard.folder import ModelDescription, check_sums, read_description, write_model
 from regard.recipe import differences
 from regard.train.average import average_weights
 from regard.train.card import model_card
@@ -41,6 +41,7 @@ class Outcome:
 def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     """A new run in a new folder."""
     folder.check_free()  # before any work is done
+    warn_of_cosine(run.train, listener)
     begun = read_begun(run)
     run, prepared = prepare_run(run, default_cache(), listener.message, begun)
     folder.create(run)
@@ -51,9 +52,25 @@ def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
         return finish(trainer)
 
 
+def warn_of_cosine(train: TrainConfig, listener: Listener) -> None:
+    endless = train.max_steps == TrainConfig.max_steps and not train.max_epochs
+    if train.schedule == "cosine" and train.max_minutes and endless:
+        listener.message(
+            f"the cosine falls towards train.max_steps = {train.max_steps:,}, however soon the time is up: set that to "
+            f"what train.max_minutes = {train.max_minutes:g} holds"
+        )
+
+
 def read_begun(run: RunConfig) -> ModelDescription | None:
     """The model that a new run starts from, if it starts from one; what it tells apart is for the run to say."""
-    return dataclasses.replace(read_description(expand(run.train.init)), labels=()) if run.train.init else None
+    if not run.train.init:
+        return None
+    begun = read_description(expand(run.train.init))
+    if begun.tokenizer and begun.lowercase != run.data.lowercase:
+        raise ConfigError(
+            f"{run.train.init} was trained with data.lowercase = {str(begun.lowercase).lower()}: set it so here too"
+        )
+    return dataclasses.replace(begun, labels=())
 
 
 def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
@@ -123,8 +140,11 @@ def write_model_of(trainer: Trainer) -> Path:
     steps, best = trainer.lasting_steps()[-train.average :], trainer.progress.best_step
     if train.average == 1 and best in folder.saved_steps():  # without a validation there is no best
         steps = [best]
-    with reading(folder.checkpoint(steps[-1])):
-        weights = average_weights([folder.checkpoint(step) for step in steps])
+    checkpoints = [folder.checkpoint(step) for step in steps]
+    for checkpoint in checkpoints:
+        with reading(checkpoint):
+            check_sums(checkpoint)
+    weights = average_weights(checkpoints)
     scores = trainer.measure_weights(weights)
     what = f"the mean of {len(steps)} checkpoints" if len(steps) > 1 else f"that of step {steps[0]:,}"
     history = trainer.final_history()

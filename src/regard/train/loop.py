@@ -45,6 +45,8 @@ from regard.train.task import TaskBatch
 from regard.train.tasks import AnyPrepared, build_task
 from regard.train.validation import set_precision
 
+INTERRUPTS = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C, a polite kill, a terminal that was closed
+
 Ending = Literal["finished", "stopped early", "time is up", "interrupted"]
 
 
@@ -319,7 +321,7 @@ class Trainer:
 
     @contextmanager
     def watch_interrupts(self) -> Iterator[None]:
-        """Ctrl-C or a polite kill lets the step end and the state be saved; a second one does not wait."""
+        """One of `INTERRUPTS` lets the step end and the state be saved; a second one does not wait."""
 
         def interrupt(number: int, frame: object) -> None:
             if self.interrupted:
@@ -327,8 +329,10 @@ class Trainer:
             self.interrupted = True
             self.listener.message("stopping after this step; once more to stop at once")
 
+        polite = [signal.Signals[name] for name in INTERRUPTS if name in signal.Signals.__members__]
+        heeded = [number for number in polite if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
         try:
-            before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+            before = {number: signal.signal(number, interrupt) for number in heeded}
         except ValueError:  # not the main thread: whoever started it stops it through `interrupted`
             before = {}
         try:

@@ -82,7 +82,7 @@ class TranslationTask:
             self.run.decode,
             data.src_lang,
             data.tgt_lang,
-            data.lowercase,
+            self.tokenizer.lowercase,
             self.tokenizer.files(),
             prefixes if any(prefixes) else (),
         )
