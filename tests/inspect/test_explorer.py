@@ -57,7 +57,7 @@ def test_the_limits(reverse: OneWay) -> None:
 def test_no_option_makes_a_search_endless(newline_model: Path) -> None:
     """A model that never ends, and options that would let it go on for ever."""
     explorer = Explorer(OneWay(newline_model), Limits(pieces=8))
-    options = {"max_length_ratio": 1e9, "max_length_extra": 10**6, "beam": 1}
+    options = {"max_length_ratio": 100.0, "max_length_extra": 10**6, "beam": 1}
     [found] = explorer.translate(Question("apple baby", options))["alternatives"]
     assert not found["finished"]
     assert len(found["tokens"]) == 8
@@ -72,9 +72,9 @@ def test_no_option_makes_a_search_endless(newline_model: Path) -> None:
         explorer.translate(Question("apple baby", options, prefix))
 
 
-def test_more_translations_than_the_beam_widen_it(explorer: Explorer) -> None:
+def test_a_beam_finds_no_more_than_its_width(explorer: Explorer) -> None:
     found = explorer.translate(Question(TEXT, {"beam": 2}), 5)
-    assert len(found["alternatives"]) == 5
+    assert len(found["alternatives"]) == 2
 
 
 def test_a_recurrent_model_with_attention(recurrent: OneWay) -> None:

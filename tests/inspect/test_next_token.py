@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,9 +41,19 @@ def test_the_last_layer_says_what_the_model_says(reverse: OneWay) -> None:
         assert lens[-1].chosen.probability == pytest.approx(said.chosen.probability, abs=1e-5)
 
 
-@pytest.mark.parametrize("order", ["pre", "post"])
-def test_the_lens_of_deeper_models(random_model, order: str) -> None:  # type: ignore[no-untyped-def]
-    translator = OneWay(random_model(norm_order=order, n_decoder_layers=3))
+T5 = {"family": "t5", "n_heads": 2, "head_size": 8, "d_ff": 16}
+
+
+def shake_bias(model: Any, vocabulary: Any) -> None:
+    if model.output_bias is not None:
+        model.output_bias.uniform_(-2, 2)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"norm_order": "pre"}, {"norm_order": "post"}, {"output_bias": True}, T5, {**T5, "output_bias": True}]
+)
+def test_the_lens_of_deeper_models(random_model: Any, sizes: dict[str, Any]) -> None:
+    translator = OneWay(random_model(n_decoder_layers=3, change=shake_bias, **sizes))
     trace = translator.trace(SOURCE, TARGET)
     lens = logit_lens(translator.model, trace, 1, 5, 3)
     said = next_token(trace, 1, 5, 3)

@@ -84,8 +84,15 @@ def test_translate_with_options(client: Any, reverse: OneWay) -> None:
     found = client.post("/api/translate", {"text": TEXT, "options": options, "n_best": 2}).json
     expected = reverse.translate([TEXT], n_best=2, **options)[0]
     assert [one["text"] for one in found["alternatives"]] == [one.text for one in expected.alternatives]
-    greedy = client.post("/api/translate", {"text": TEXT, "options": {"beam": 1}}).json
-    assert greedy["alternatives"][0]["text"] == reverse(TEXT, beam=1)
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_asking_for_more_translations_does_not_widen_the_search(client: Any, reverse: OneWay, beam: int) -> None:
+    asked = {"text": TEXT, "options": {"beam": beam}, "n_best": 4}
+    found = client.post("/api/translate", asked).json["alternatives"]
+    expected = reverse.translate([TEXT], n_best=beam, beam=beam)[0].alternatives
+    assert [one["text"] for one in found] == [one.text for one in expected]
+    assert client.post("/api/beam", asked).json["beam"] == beam
 
 
 def test_translate_from_a_forced_beginning(client: Any, reverse: OneWay) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,6 +77,17 @@ def test_a_run_without_anything_to_show(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="has nothing to show of its attention yet") as refusal:
         Runs(tmp_path).probes("run", -1)
     assert refusal.value.status == 404
+
+
+def test_a_run_of_a_model_without_attention(tmp_path: Path, random_model: Any) -> None:
+    run = make_run(tmp_path, "run", {"step": 5, "samples": [{"source": "apple", "reference": "baby"}]})
+    run.checkpoint(5).parent.mkdir()
+    random_model(family="recurrent", attention="none").rename(run.checkpoint(5))
+    runs = Runs(tmp_path)
+    for _ in range(2):
+        with pytest.raises(Refusal, match="has nothing to show of its attention yet"):
+            runs.probes("run", -1)
+    assert unpack(runs.probes("run", 5))[0]["moments"] == []
 
 
 def test_what_a_run_recorded_is_its_film(tmp_path: Path) -> None:

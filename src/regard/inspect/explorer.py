@@ -175,8 +175,6 @@ class Explorer:
         for name, value, most in (("beam", how.beam, self.limits.beam), ("n_best", n_best, self.limits.n_best)):
             if not 1 <= value <= most:
                 raise ConfigError(f"{name} = {value} is not possible here; it may be from 1 to {most}")
-        if how.method == "beam" and n_best > how.beam:
-            how = replace(how, beam=n_best)
         return how
 
     def search(
@@ -196,6 +194,8 @@ class Explorer:
             raise ConfigError(f"the forced beginning leaves no room: it has {len(prefix)} pieces of {self.most_pieces}")
         if how.max_length_ratio * len(src_ids) + how.max_length_extra > most:
             how = replace(how, max_length_ratio=0.0, max_length_extra=most)
+        if how.method == "beam":
+            n_best = min(n_best, how.beam)  # a search finds no more, and asking for more must not change it
         with intervened(self.translator.model, without_mask(question.interventions)):
             [found] = search(
                 self.translator.searcher,  # the model itself, while interventions are in force

@@ -59,8 +59,8 @@ def logit_lens(model: nn.Module, trace: Trace, step: int, chosen: int, k: int) -
     opinions = []
     for path in paths:
         hidden_D = torch.from_numpy(np.array(trace[path][step])).to(weight.device, weight.dtype)
-        last_norm, output = model.get_submodule("decoder_norm"), model.get_submodule("output")
-        opinions.append(opinion(output.project(last_norm(hidden_D[None]))[0].cpu(), chosen, k))  # type: ignore[operator]
+        logits_V = model.project(model.finish(hidden_D[None]))[0].cpu()  # type: ignore[operator]
+        opinions.append(opinion(logits_V, chosen, k))
     return opinions
 
 

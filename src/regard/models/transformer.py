@@ -172,6 +172,10 @@ class Transformer(TranslationModel):
         bias = self.tgt_positions.bias(length, length)
         for layer in self.decoder:
             x_BLD = layer(x_BLD, memory_BMD, mask, memory_mask, bias, self.tgt_positions)
+        return self.finish(x_BLD)
+
+    def finish(self, x_BLD: Tensor) -> Tensor:
+        """The stream as the output takes it."""
         return self.decoder_norm(x_BLD)  # type: ignore[no-any-return]
 
     def begin(self, src_BM: Tensor, max_length: int) -> SearchState:
@@ -190,4 +194,4 @@ class Transformer(TranslationModel):
         bias = self.tgt_positions.bias(1, start + 1)
         for layer, own, memory in zip(self.decoder, state.own, state.memories, strict=True):
             x_R1D = layer(x_R1D, None, None, state.memory_mask, bias, self.tgt_positions, own, memory)
-        return self.project(self.decoder_norm(x_R1D))[:, 0]
+        return self.project(self.finish(x_R1D))[:, 0]

@@ -28,6 +28,7 @@ def pack_film(name: str, history: ProbeHistory, after: int, forced: bool = False
 def frame_of(folder: Path, step: int, pairs: list[tuple[str, str]]) -> tuple[tuple[Probe, ...], Moment]:
     """A checkpoint over sentences and their references."""
     translator = OneWay(folder)
+    translator.check_attention()
     probes, written, maps = [], [], []
     for source, reference in pairs:
         trace = translator.trace(source, reference, ATTENTION)

@@ -24,6 +24,7 @@ MOST_RUNS = 200
 MOST_PROBES = 3
 MOST_PIECES = 40  # of a probe
 MOST_FRAMES = 64
+Frame = tuple[tuple[Probe, ...], Moment]
 TAIL = 1 << 17  # bytes at the end of the reports in which the last one is looked for
 
 
@@ -31,7 +32,7 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lock = threading.Lock()
-        self.frames: OrderedDict[Path, tuple[tuple[Probe, ...], Moment]] = OrderedDict()
+        self.frames: OrderedDict[tuple[Path, int], Frame | None] = OrderedDict()
 
     def found(self) -> dict[str, RunFolder]:
         """The runs by name, those with the newest reports first."""
@@ -72,30 +73,33 @@ class Runs:
             latest = max(reversed(recorded), key=lambda history: history.moments[-1].step)
             return pack_film(name, latest.thinned(), after)
         pairs = probe_pairs(run.read_metrics())
-        steps = [step for step in run.saved_steps() if step > after]
-        if not pairs or not run.saved_steps():
+        steps = thinned([step for step in run.saved_steps() if step > after], MOST_FRAMES) if pairs else []
+        kept = [frame for step in steps if (frame := self.frame(run, step, pairs)) is not None]
+        if not kept and after < 0:
             raise Refusal(
                 404,
                 f"the run {name!r} has nothing to show of its attention yet",
-                "it needs train.probes, or a checkpoint and a validation with samples (train.samples)",
+                "it needs train.probes, or a checkpoint and a validation with samples (train.samples), of a model that "
+                "translates and has attention",
             )
-        frames = [self.frame(run, step, pairs) for step in thinned(steps, MOST_FRAMES)]
-        kept = [frame for frame in frames if frame is not None]
         probes = kept[-1][0] if kept else ()
         return pack_film(name, ProbeHistory(probes, tuple(moment for _, moment in kept)), after, forced=True)
 
-    def frame(self, run: RunFolder, step: int, pairs: list[tuple[str, str]]) -> tuple[tuple[Probe, ...], Moment] | None:
-        """One checkpoint, unless it has gone: the training removes old ones while we look."""
+    def frame(self, run: RunFolder, step: int, pairs: list[tuple[str, str]]) -> Frame | None:
+        """One checkpoint; none of a model without attention, or if it has gone: the training removes old ones."""
         folder = run.checkpoint(step)
         with self.lock:
-            if folder not in self.frames:
-                try:
-                    self.frames[folder] = frame_of(folder, step, pairs)
-                except (RegardError, OSError):
-                    return None
-                while len(self.frames) > 4 * MOST_FRAMES:
-                    self.frames.popitem(last=False)
-            return self.frames[folder]
+            try:
+                key = folder, folder.stat().st_mtime_ns  # another run may have taken the place of this one
+                if key not in self.frames:
+                    self.frames[key] = frame_of(folder, step, pairs)
+            except OSError:
+                return None
+            except RegardError:
+                self.frames[key] = None
+            while len(self.frames) > 4 * MOST_FRAMES:
+                self.frames.popitem(last=False)
+            return self.frames.get(key)
 
 
 def probe_pairs(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
