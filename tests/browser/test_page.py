@@ -5,47 +5,27 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from typing import Any
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Page, Request, Route, expect, sync_playwright
+from playwright.sync_api import expect
 
-from regard.inspect.built import HOW_TO_BUILD, PAGE
+from regard.inspect.built import PAGE
 from regard.inspect.explorer import Explorer, Question
 from regard.inspect.page import explain_page
 from regard.models.build import translation_model
 from regard.one_way import OneWay
 from regard.train.probes import ProbeHistory, encode, look
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-ARGUMENTS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-PATIENCE = 60_000
-WORDS = Path(__file__).parents[2] / "web" / "src" / "words"
 PANELS = (
     *("translate", "tokens", "walk", "input", "atlas", "head"),
     *("block", "output", "beam", "whatif", "compare", "training"),
 )
 
 TEXT = "red green blue"
-
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page is NOT tested (apt-get install chromium)"),
-    pytest.mark.skipif(not (PAGE / "index.html").is_file(), reason=HOW_TO_BUILD),
-]
-
-
-def words(language: str) -> dict[str, str]:
-    found: dict[str, str] = json.loads((WORDS / f"{language}.json").read_text("utf-8"))
-    return found
 
 
 def remembered(folder: Path) -> bytes:
@@ -59,92 +39,16 @@ def remembered(folder: Path) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def address(reverse_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(reverse_model: Path, tmp_path_factory: pytest.TempPathFactory, explore: Any) -> Iterator[str]:
     """Two models, so that they can be compared, and the run that one of them is from."""
     second = tmp_path_factory.mktemp("second") / "model"
     shutil.copytree(reverse_model, second)
     (second / "probes.safetensors").write_bytes(remembered(second))
-    runs = reverse_model.parent.parent
-    command = [sys.executable, "-m", "regard.cli.main", "explore", "--no-browser", "--port", "0", "--runs", str(runs)]
-    with subprocess.Popen(
-        [*command, "--model", str(reverse_model), "--model", str(second)], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        found = re.search(r"http://\S+?/", line)
-        try:
-            assert found, line
-            yield found[0]
-        finally:
-            server.terminate()
-            server.stdout.read()
+    with explore([reverse_model, second], reverse_model.parent.parent) as address:
+        yield address
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@dataclass
-class Visit:
-    """A page in a fresh browser, with all that went wrong in it."""
-
-    page: Page
-    address: str
-    wrong: list[str] = field(default_factory=list)
-
-    def open(self, panel: str, text: str = "", **fields: str | int) -> None:
-        given = {"text": text, **fields} if text else fields
-        self.page.goto("about:blank")
-        self.page.goto(f"{self.address}#{panel}?{urlencode(given)}")
-        self.settle(panel)
-
-    def settle(self, panel: str) -> None:
-        """Wait until everything that the panel asked for has come."""
-        self.page.wait_for_selector(f'[data-stage="{panel}"][aria-busy="false"]')
-        self.page.wait_for_load_state("networkidle")
-
-    def press_panel(self, panel: str) -> None:
-        self.page.locator(f'nav [data-panel="{panel}"]').click()
-        self.settle(panel)
-
-    def translate(self, text: str) -> str:
-        self.page.locator("#text").fill(text)
-        self.page.locator("#text").press("Enter")
-        self.page.locator("[data-translation]").wait_for()
-        self.settle("translate")
-        return self.page.locator("[data-translation]").inner_text()
-
-
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    context = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 850}, reduced_motion="reduce")
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
-    visit = Visit(page, address)
-
-    def stay_here(route: Route, request: Request) -> None:
-        """Nothing may leave this machine."""
-        place = urlsplit(request.url)
-        if place.scheme in ("data", "blob", "file") or place.hostname == "127.0.0.1":
-            route.continue_()
-        else:
-            visit.wrong.append(f"a request to {request.url}")
-            route.abort()
-
-    context.route("**/*", stay_here)
-    page.on("console", lambda said: visit.wrong.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: visit.wrong.append(str(error)))
-    page.on("dialog", lambda dialog: visit.wrong.append(dialog.message))
-    yield visit
-    context.close()
-    assert visit.wrong == []
-
-
-def test_a_sentence_is_typed_and_its_translation_read(visit: Visit, reverse: OneWay) -> None:
+def test_a_sentence_is_typed_and_its_translation_read(visit: Any, reverse: OneWay) -> None:
     visit.open("translate")
     assert visit.translate(TEXT) == reverse(TEXT)
     assert f"text={TEXT.replace(' ', '+')}" in visit.page.url
@@ -170,7 +74,7 @@ ReadableStreamDefaultReader.prototype.read = async function () {
 """
 
 
-def test_a_translation_is_seen_while_it_is_written(visit: Visit) -> None:
+def test_a_translation_is_seen_while_it_is_written(visit: Any) -> None:
     visit.page.add_init_script(LINE_BY_LINE)
     visit.page.add_init_script(
         """window.seen = [];
@@ -189,7 +93,7 @@ def test_a_translation_is_seen_while_it_is_written(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_panel_opens(visit: Visit, language: str) -> None:
+def test_every_panel_opens(visit: Any, words: Any, language: str) -> None:
     catalogue = words(language)
     visit.open("translate", TEXT)
     visit.page.get_by_role("button", name="中文" if language == "zh" else "English").click()
@@ -200,7 +104,7 @@ def test_every_panel_opens(visit: Visit, language: str) -> None:
         assert visit.page.get_by_role("alert").all_inner_texts() == [], panel
 
 
-def test_a_cell_has_the_number_of_the_tensor(visit: Visit, reverse: OneWay) -> None:
+def test_a_cell_has_the_number_of_the_tensor(visit: Any, reverse: OneWay) -> None:
     trace = reverse.trace(TEXT)
     weights_LM = trace["decoder.0.cross.weights"][1]
     scores_LM = trace["decoder.0.cross.scores"][1]
@@ -222,7 +126,7 @@ def test_a_cell_has_the_number_of_the_tensor(visit: Visit, reverse: OneWay) -> N
     assert number(shown.inner_text()) == pytest.approx(weights_LM[row, column + 1], abs=5.1e-5)
 
 
-def test_the_page_computes_what_the_model_computed(visit: Visit) -> None:
+def test_the_page_computes_what_the_model_computed(visit: Any) -> None:
     for kind in ("encoder", "decoder", "cross"):
         visit.open("head", TEXT, kind=kind, head=2)
         said = visit.page.locator("[data-difference] b").inner_text()
@@ -231,11 +135,11 @@ def test_the_page_computes_what_the_model_computed(visit: Visit) -> None:
         assert float(digits) * 10.0**exponent < 1e-5
 
 
-def test_heads_are_switched_off_and_the_translation_changes(visit: Visit) -> None:
+def test_heads_are_switched_off_and_the_translation_changes(visit: Any) -> None:
     visit.open("whatif", TEXT)
     before = visit.page.locator("[data-before]").inner_text()
     for head in range(1, 5):
-        name = words("en")["change.head"].format(where="decoder.0.cross", head=head)
+        name = f"Cross-attention, layer 1, head {head}"
         visit.page.get_by_role("switch", name=name, exact=True).click()
         expect(visit.page.get_by_role("switch", name=name, exact=True)).to_have_attribute("aria-checked", "false")
         visit.settle("whatif")
@@ -250,7 +154,7 @@ def test_heads_are_switched_off_and_the_translation_changes(visit: Visit) -> Non
     expect(visit.page.get_by_role("status")).to_be_visible()
 
 
-def test_the_language_can_be_changed(visit: Visit) -> None:
+def test_the_language_can_be_changed(visit: Any) -> None:
     visit.open("translate")
     visit.page.get_by_role("button", name="中文").click()
     expect(visit.page.locator("main h2")).to_have_text("翻译")
@@ -261,7 +165,7 @@ def test_the_language_can_be_changed(visit: Visit) -> None:
     expect(visit.page.locator("main h2")).to_have_text("Translate")
 
 
-def test_a_link_shows_the_same_again(visit: Visit) -> None:
+def test_a_link_shows_the_same_again(visit: Any) -> None:
     change = json.dumps([{"kind": "head", "where": "decoder.0.cross", "head": 0}])
     visit.open("head", TEXT, kind="decoder", head=3, cell="2.1", step=1, change=change)
     said = visit.page.locator("[data-cell]").inner_text()
@@ -274,7 +178,7 @@ def test_a_link_shows_the_same_again(visit: Visit) -> None:
     expect(visit.page.get_by_role("status")).to_be_visible()
 
 
-def test_the_lesson_goes_to_its_end(visit: Visit) -> None:
+def test_the_lesson_goes_to_its_end(visit: Any, words: Any) -> None:
     visit.open("walk", TEXT)
     visit.page.get_by_role("button", name=words("en")["lesson.begin"]).click()
     titles = [text for key, text in words("en").items() if re.fullmatch(r"lesson\.\w+\.title", key)]
@@ -285,14 +189,14 @@ def test_the_lesson_goes_to_its_end(visit: Visit) -> None:
     assert len(titles) >= 12
 
 
-def test_beam_can_be_forced(visit: Visit) -> None:
+def test_beam_can_be_forced(visit: Any, words: Any) -> None:
     visit.open("beam", TEXT)
     visit.page.locator('input[type="text"]').fill("dog")
     visit.page.get_by_role("button", name=words("en")["beam.force"], exact=True).click()
     expect(visit.page.locator("ol .text").first).to_contain_text(re.compile("^dog"))
 
 
-def test_the_film_of_a_training_that_the_model_remembers(visit: Visit, reverse: OneWay) -> None:
+def test_the_film_of_a_training_that_the_model_remembers(visit: Any, words: Any, reverse: OneWay) -> None:
     visit.open("training")
     runs = visit.page.locator("main select").first
     runs.select_option(runs.locator("option", has_text=words("en")["training.remembered"]).get_attribute("value"))
@@ -308,14 +212,14 @@ def test_the_film_of_a_training_that_the_model_remembers(visit: Visit, reverse: 
     expect(visit.page.locator("figure canvas")).to_have_count(reverse.model.config.n_heads)
 
 
-def test_one_head_is_little_to_send(visit: Visit) -> None:
+def test_one_head_is_little_to_send(visit: Any) -> None:
     """Of W_O only the columns that belong to it."""
     with visit.page.expect_response(lambda answer: "out.weight" in answer.url) as matrix:
         visit.open("head", TEXT, kind="cross", layer=0, head=1)
     assert "columns=16-32" in matrix.value.url
 
 
-def test_text_is_never_html(visit: Visit) -> None:
+def test_text_is_never_html(visit: Any) -> None:
     visit.open("translate")
     visit.translate('<img src="x" onerror="alert(1)"> <b>red</b>')
     for panel in ("tokens", "walk", "head", "output", "beam"):
@@ -323,14 +227,14 @@ def test_text_is_never_html(visit: Visit) -> None:
         assert visit.page.locator("main img").count() == 0
 
 
-def test_too_long_a_text_is_refused_with_a_sentence(visit: Visit) -> None:
+def test_too_long_a_text_is_refused_with_a_sentence(visit: Any, words: Any) -> None:
     visit.open("translate")
     visit.page.locator("#text").fill("red " * 600)
     expect(visit.page.locator("#length")).to_contain_text("2000")
     expect(visit.page.get_by_role("button", name=words("en")["translate"], exact=True).last).to_be_disabled()
 
 
-def test_a_narrow_screen_does_not_scroll_sideways(visit: Visit) -> None:
+def test_a_narrow_screen_does_not_scroll_sideways(visit: Any) -> None:
     visit.page.set_viewport_size({"width": 390, "height": 800})
     visit.open("translate", "morning coffee brother happy dog")
     for panel in PANELS:
@@ -338,7 +242,7 @@ def test_a_narrow_screen_does_not_scroll_sideways(visit: Visit) -> None:
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390, panel
 
 
-def test_a_file_opens_from_the_disk(visit: Visit, reverse: OneWay, tmp_path: Path) -> None:
+def test_a_file_opens_from_the_disk(visit: Any, reverse: OneWay, tmp_path: Path) -> None:
     path = tmp_path / "explain.html"
     path.write_text(explain_page(Explorer(reverse), Question(TEXT, {})), "utf-8")
     assert path.stat().st_size < 3_000_000
@@ -362,7 +266,7 @@ def test_a_file_opens_from_the_disk(visit: Visit, reverse: OneWay, tmp_path: Pat
 
 
 def test_a_file_without_room_says_what_it_lacks(
-    visit: Visit, reverse: OneWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    visit: Any, words: Any, reverse: OneWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("regard.inspect.page.MOST_BYTES", (PAGE / "explain.html").stat().st_size + 40_000)
     path = tmp_path / "explain.html"

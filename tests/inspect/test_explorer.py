@@ -14,7 +14,7 @@ from regard.inspect.intervention_json import parse_interventions
 from regard.inspect.interventions import intervened
 from regard.inspect.wire import unpack
 from regard.one_way import OneWay
-from regard.text.tokenizer import EOS
+from regard.text.tokenizer import EOS, Vocabulary
 
 TEXT = "apple baby bird"
 
@@ -90,7 +90,9 @@ def test_a_recurrent_model_with_attention(recurrent: OneWay) -> None:
     with pytest.raises(ConfigError, match="this model has no residual stream"):
         explorer.block(trace, "decoder", 0, 0)
     assert [head["where"] for head in explorer.summary(trace)["heads"]] == ["decoder.0.cross"]
-    assert explorer.card()["config"]["family"] == "recurrent"
+    card = explorer.card()
+    assert card["config"]["family"] == "recurrent"
+    assert (card["embedding_scale"], card["score_scale"], card["head_size"]) == (8.0, None, None)
 
 
 def test_a_model_of_bf16_can_be_looked_at(reverse_model: Path) -> None:
@@ -108,6 +110,14 @@ def test_a_large_parameter_is_sent_in_rows(explorer: Explorer, monkeypatch: pyte
         explorer.parameter("output.weight")
     _, arrays = unpack(explorer.parameter("output.weight", "5"))
     assert arrays["output.weight"].shape == (1, 64)
+
+
+def test_a_tokenizer_is_known_by_what_it_is(explorer: Explorer, random_model: Any) -> None:
+    same, cased, other = (Explorer(OneWay(random_model(name))) for name in ("same", "cased", "other"))
+    cased.translator.tokenizer.lowercase = True
+    other.translator.tokenizer.tgt = Vocabulary(other.tgt.proto)  # two, though alike, are not one for both
+    assert explorer.card()["tokenizer_hash"] == same.card()["tokenizer_hash"]
+    assert len({one.card()["tokenizer_hash"] for one in (same, cased, other)}) == 3
 
 
 def test_the_name_is_that_of_the_run_or_the_folder(explorer: Explorer, random_model: Any) -> None:

@@ -36,6 +36,11 @@ def test_its_blocks_are_those_of_a_pre_norm_stack(way: OneWay) -> None:
     assert block["units"]
 
 
+def test_its_card_says_how_it_reckons(way: OneWay) -> None:
+    card = Explorer(way).card()
+    assert (card["embedding_scale"], card["score_scale"], card["head_size"]) == (1.0, 1.0, 6)
+
+
 def test_in_bf16_it_says_about_the_same(way: OneWay) -> None:
     exact = way.score([TEXT], ["stone river"])[0].log_prob
     fast = OneWay(way.folder, "bfloat16")

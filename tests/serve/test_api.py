@@ -41,6 +41,8 @@ def test_models(client: Any, reverse: OneWay) -> None:
     assert first["decode"]["beam"] == 4
     assert (first["vocabulary"], first["tokenizer"], first["joint"]) == (reverse.tokenizer.tgt.size, "bpe", True)
     assert second["card"] == "# Deep\n"
+    assert (first["embedding_scale"], first["score_scale"], first["head_size"]) == (8.0, 0.25, 16)
+    assert first["tokenizer_hash"] == second["tokenizer_hash"]
     assert reply.json["limits"] == {"characters": 2000, "pieces": 512, "beam": 16, "n_best": 16}
     assert reply.json["version"] == __version__
 
@@ -245,6 +247,8 @@ def test_beam(client: Any, reverse: OneWay) -> None:
     forced = client.post("/api/beam", {"text": TEXT, "prefix_ids": [best[1]["id"]], "n_best": 1}).json
     assert [node["id"] for node in forced["nodes"] if node["step"] == 0] == [best[1]["id"]]
     assert len(forced["alternatives"]) == 1
+    for rule in ("paper", "huggingface"):
+        assert client.post("/api/beam", {"text": TEXT, "options": {"beam_rule": rule}}).json["beam_rule"] == rule
 
 
 def test_a_trace_under_interventions(client: Any) -> None:

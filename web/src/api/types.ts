@@ -8,7 +8,8 @@ export interface ModelConfig {
   n_encoder_layers: number;
   n_decoder_layers: number;
   norm_order: "pre" | "post";
-  position: string;
+  /** A recurrent model has none. */
+  position?: string;
   ffn: string;
   sharing?: string;
 }
@@ -23,6 +24,13 @@ export interface Model {
   decode: DecodeOptions;
   vocabulary: number;
   tokenizer?: "bpe" | "unigram";
+  /** The same for the same tokenizer: ids then mean the same. */
+  tokenizer_hash: string;
+  /** What a row of the embeddings is multiplied by: √d_model in the paper. */
+  embedding_scale: number;
+  /** What Q Kᵀ is multiplied by: 1 / √head_size in the paper. Null: no such attention. */
+  score_scale: number | null;
+  head_size: number | null;
   card: string;
   /** It remembers how its attention took shape. */
   recorded?: boolean;
@@ -80,6 +88,8 @@ export interface Alternative {
   text: string;
   score: number;
   log_prob: number;
+  /** It ended by itself, rather than being cut at the longest length. */
+  finished: boolean;
   tokens: ScoredPiece[];
 }
 
@@ -103,6 +113,8 @@ export interface TraceHeader {
   translation: string;
   src: Piece[];
   tgt: LikelyPiece[];
+  /** Those in force. */
+  interventions: Intervention[];
   taps: Record<string, number[]>;
 }
 
@@ -138,6 +150,8 @@ export interface Beam {
   left_out: number;
   beam: number;
   length_penalty: number;
+  /** What a score is divided by: the paper's ((5 + n) / 6)^α, or n^α. */
+  beam_rule: "paper" | "huggingface";
   alternatives: (Alternative & { node: number | null })[];
 }
 

@@ -2,8 +2,8 @@
 // Shapes: L query length, M memory length, K head size, D model.
 import type { Values } from "../api/arrays";
 import * as api from "../api/client";
-import type { Model } from "../api/types";
-import { hideFuture, mix, products, scaled, softmaxRows } from "../maths/attention";
+import type { Intervention, Model } from "../api/types";
+import { hideFuture, mix, products, scaled, setInRow, softmaxRows } from "../maths/attention";
 import { furthest } from "../maths/numbers";
 import { whereOf, type Kind } from "../state/places";
 import type { Trace } from "../state/trace";
@@ -19,15 +19,33 @@ export interface HeadNumbers {
   v: Values;
   /** Q Kᵀ, reckoned in the page. */
   products: Float32Array;
-  /** The model's own, after ÷ √d_k and whatever the positions add. */
+  /** What they are multiplied by, 1 / √d_k in the paper, and the result. */
+  scale: number;
+  scaled: Float32Array;
+  /** Whether the positions add something to that. */
+  placed: boolean;
+  /** The model's own, all that included. */
   scores: Values;
-  masked: Values;
+  /** The same, what may not be seen being −∞; null where everything may. */
+  masked: Values | null;
+  /** Whether a change has made something else of the softmax's weights. */
+  changed: boolean;
   weights: Values;
   out: Values;
-  /** The page's own softmax(Q Kᵀ / √d_k) V: how far it is from the model's at most. */
+  /** The page's own softmax of the scores, times V: how far it is from the model's at most. */
   difference: number;
   /** What this head adds to the stream: its output times its part of W_O; null where the matrix is not at hand. */
   added: Float32Array | null;
+}
+
+/** What Q Kᵀ is multiplied by, as the changes in force leave it. */
+export function scaleOf(trace: Trace, model: Model): number {
+  return trace.lacks("scale") ? 1 : (model.score_scale ?? 1);
+}
+
+/** Whether positions are added to the scores of this attention; where they are, only self-attention has them. */
+export function placesScores(trace: Trace, model: Model, kind: Kind): boolean {
+  return kind !== "cross" && ["alibi", "relative"].includes(model.config.position ?? "") && !trace.lacks("positions");
 }
 
 export async function headNumbers(trace: Trace, model: Model, kind: Kind, layer: number, head: number): Promise<HeadNumbers> {
@@ -39,11 +57,15 @@ export async function headNumbers(trace: Trace, model: Model, kind: Kind, layer:
   const [L, size] = q.shape;
   const M = k.shape[0];
   const raw = products(q.values, k.values, size);
-  const masked = kind === "decoder" ? hideFuture(scores.values, M) : scores.values;
-  // These schemes of positions add to the scores, so that Q Kᵀ / √d_k is not yet all of them.
-  const added = ["alibi", "relative"].includes(model.config.position);
-  const own = added ? scores.values : scaled(raw, size ** -0.5);
-  const again = mix(softmaxRows(kind === "decoder" ? hideFuture(own, M) : own, M), v.values, M);
+  const scale = scaleOf(trace, model);
+  const multiplied = scaled(raw, scale);
+  const placed = placesScores(trace, model, kind);
+  const hides = kind === "decoder" && !trace.lacks("mask");
+  const changes = trace.interventions.filter((one) => "head" in one && one.where === where && one.head === head);
+  // What the positions add is not at hand by itself, only in the model's scores.
+  const own = placed ? scores.values : multiplied;
+  const shares = softmaxRows(hides ? hideFuture(own, M) : own, M);
+  change(shares, changes, M);
   return {
     kind,
     L,
@@ -54,13 +76,26 @@ export async function headNumbers(trace: Trace, model: Model, kind: Kind, layer:
     k: k.values,
     v: v.values,
     products: raw,
+    scale,
+    scaled: multiplied,
+    placed,
     scores: scores.values,
-    masked,
+    masked: hides ? hideFuture(scores.values, M) : null,
+    changed: changes.length > 0,
     weights: weights.values,
     out: out.values,
-    difference: furthest(again, out.values),
+    difference: furthest(mix(shares, v.values, M), out.values),
     added: outMatrix && mix(out.values, outMatrix, size),
   };
+}
+
+/** What the changes in force make of a head's weights, in place: first it is switched off, then weights are set. */
+function change(weights: Float32Array, changes: Intervention[], M: number): void {
+  if (changes.some((one) => one.kind === "head")) weights.fill(0);
+  const rows = new Map<number, Map<number, number>>();
+  for (const one of changes)
+    if (one.kind === "weight") rows.set(one.row, (rows.get(one.row) ?? new Map<number, number>()).set(one.column, one.value));
+  for (const [row, columns] of rows) setInRow(weights.subarray(row * M, (row + 1) * M), columns);
 }
 
 /** The rows of W_O that belong to this head, as a K×D matrix. The model keeps it as D×(H·K). */

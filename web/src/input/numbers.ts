@@ -1,4 +1,4 @@
-// What goes into the first layer: embedding × √d + position = sum.
+// What goes into the first layer: embedding × scale (√d in the paper) + position, where one is added = sum.
 import type { Values } from "../api/arrays";
 import * as api from "../api/client";
 import type { Model } from "../api/types";
@@ -11,7 +11,8 @@ export interface InputNumbers {
   /** Whether the embedding is the model's own, or what is left of the sum without the sinusoids. */
   fromModel: boolean;
   embedding: Values;
-  position: Values;
+  /** Null where the model adds none here. */
+  position: Values | null;
   sum: Values;
   top: number;
 }
@@ -23,13 +24,15 @@ export async function inputNumbers(trace: Trace, model: Model, side: "src" | "tg
   const given = await table(model, side, pieces.map((token) => token.id));
   const [length, width] = shape;
   const top = 0.6 * largest(sum);
+  const adds = ["sinusoidal", "learned"].includes(model.config.position ?? "") && !trace.lacks("positions");
   if (given) {
-    const root = Math.sqrt(width);
-    const embedding = given.map((value) => value * root);
-    return { side, fromModel: true, embedding, position: sum.map((value, i) => value - embedding[i]), sum, top };
+    const embedding = given.map((value) => value * model.embedding_scale);
+    const position = adds ? sum.map((value, i) => value - embedding[i]) : null;
+    return { side, fromModel: true, embedding, position, sum, top };
   }
-  const position = model.config.position === "sinusoidal" ? sinusoids(length, width) : new Float32Array(sum.length);
-  return { side, fromModel: false, embedding: sum.map((value, i) => value - position[i]), position, sum, top };
+  const position = adds && model.config.position === "sinusoidal" ? sinusoids(length, width) : null;
+  const embedding = position ? sum.map((value, i) => value - position[i]) : sum;
+  return { side, fromModel: false, embedding, position, sum, top };
 }
 
 async function table(model: Model, side: "src" | "tgt", ids: number[]): Promise<Values | null> {

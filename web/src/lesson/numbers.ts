@@ -43,7 +43,7 @@ export async function lessonNumbers(trace: Trace, model: Model, place: number, h
   return {
     place,
     embedded: row(embedded.values, width, place),
-    position: model.config.position === "sinusoidal" ? row(sinusoids(place + 1, width), width, place) : null,
+    position: model.config.position === "sinusoidal" && !trace.lacks("positions") ? row(sinusoids(place + 1, width), width, place) : null,
     q: query,
     k: row(k.values, size, place),
     v: row(v.values, size, place),

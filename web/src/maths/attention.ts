@@ -35,6 +35,17 @@ export function softmaxRows(scores: Values, M: number): Float32Array {
   return out;
 }
 
+/** These columns of a row get their values, in place; the others keep their proportions and share what is left of 1. */
+export function setInRow(row: Float32Array, columns: Map<number, number>): void {
+  for (const column of columns.keys()) row[column] = 0;
+  let others = 0;
+  for (const weight of row) others += weight;
+  let left = 1;
+  for (const value of columns.values()) left -= value;
+  for (let j = 0; j < row.length; j++) row[j] *= left / Math.max(others, 1e-12);
+  for (const [column, value] of columns) row[column] = value;
+}
+
 /** weights · V, or any (L×M)(M×K) product. */
 export function mix(weights: Values, v: Values, M: number): Float32Array {
   const [L, size] = [weights.length / M, v.length / M];

@@ -19,6 +19,7 @@ export class Fetched<Answer> {
       if (!asked) {
         this.value = null;
         this.trouble = null;
+        this.busy = false;
         return;
       }
       this.busy = true;

@@ -34,7 +34,7 @@ function press(key: string, help: () => void): boolean {
     }
     case "[":
     case "]": {
-      const heads = session.trace?.heads(session.at.kind, session.at.layer) ?? 1;
+      const heads = session.trace?.kinds.length ? session.trace.heads(session.at.kind, session.at.layer) : 1;
       session.at.head = (session.at.head + (key === "]" ? 1 : heads - 1)) % heads;
       return true;
     }

@@ -1,14 +1,15 @@
 // What the page is about now: a model, a sentence, what became of it, and what is looked at.
 import * as api from "../api/client";
-import type { Alternative, Intervention, Limits, Model, ScoredPiece, Translation } from "../api/types";
+import type { Intervention, Limits, Model, ScoredPiece, Translation } from "../api/types";
 import * as address from "./address";
 import type { Kind, Panel } from "./places";
-import { END, Trace } from "./trace";
+import { idsOf, Trace } from "./trace";
 
-/** A translation and its insides. */
+/** A translation and its insides, through the model with these changes. */
 export interface Journey {
   translation: Translation;
   trace: Trace;
+  changes: Intervention[];
 }
 
 /** What went wrong, as the server put it; `message` may be one of the page's own words. */
@@ -20,10 +21,6 @@ export interface Trouble {
 export function troubleOf(failure: unknown): Trouble {
   if (failure instanceof api.Refusal) return { message: failure.message, hint: failure.hint };
   return { message: failure instanceof Error ? failure.message : String(failure), hint: "" };
-}
-
-export function idsOf(alternative: Alternative): number[] {
-  return alternative.tokens.filter((token) => token.piece !== END).map((token) => token.id);
 }
 
 class Session {
@@ -86,9 +83,23 @@ class Session {
   async follow(): Promise<void> {
     const before = JSON.stringify(this.question());
     this.at = address.read(location.hash);
-    if (JSON.stringify(this.question()) === before) return;
+    if (JSON.stringify(this.question()) === before) {
+      this.keepInside();
+      return;
+    }
+    this.forget();
     this.draft = this.at.text;
     if (this.at.text) await this.run();
+  }
+
+  /** What stands there, or is on its way, is no answer to what is asked now. */
+  private forget(): void {
+    this.running?.abort();
+    this.running = null;
+    this.busy = false;
+    this.writing = [];
+    this.trouble = null;
+    this.plain = this.changed = this.forced = null;
   }
 
   private question(): unknown {
@@ -116,6 +127,7 @@ class Session {
   }
 
   async choose(model: Model): Promise<void> {
+    this.forget();
     if (model.src_lang !== this.model?.src_lang) this.at.text = this.draft = "";
     // A name says more in a link than a number, where it says enough.
     const named = this.models.filter((one) => one.name === model.name);
@@ -126,7 +138,6 @@ class Session {
     this.at.layer = 0;
     this.at.head = 0;
     this.at.cell = null;
-    this.plain = this.changed = this.forced = null;
     if (this.at.text) await this.run();
     else this.open("translate");
   }
@@ -152,21 +163,12 @@ class Session {
     this.writing = [];
     this.trouble = null;
     try {
-      const found = plain ?? (await this.travel([], this.at.tgt, run.signal));
+      // Asked once: what is chosen meanwhile is another question.
+      const question = this.ask($state.snapshot(this.at.interventions) as Intervention[]);
+      const found = plain ?? (await this.travel({ ...question, interventions: [] }, $state.snapshot(this.at.tgt), run.signal));
       if (run.signal.aborted) return;
-      this.plain = found;
-      const changes = $state.snapshot(this.at.interventions) as Intervention[];
-      if (!changes.length) {
-        this.changed = this.forced = null;
-      } else {
-        const ids = found.trace.tgt.slice(0, -1).map((token) => token.id);
-        const changed = await this.travel(changes, null, run.signal);
-        const forced = await this.lookInside(changes, ids, run.signal);
-        if (run.signal.aborted) return;
-        this.changed = changed;
-        this.forced = forced;
-      }
-      this.keepInside();
+      if (question.interventions.length) await this.runChanged(question, found, run.signal);
+      else this.show(found, null, null);
     } catch (failure) {
       if (!run.signal.aborted) this.trouble = troubleOf(failure);
     } finally {
@@ -177,25 +179,49 @@ class Session {
     }
   }
 
-  private async travel(changes: Intervention[], ids: number[] | null, signal: AbortSignal): Promise<Journey> {
+  /** The same through the changed model. What it refuses is not in force: the changes before it are. */
+  private async runChanged(question: api.Question, plain: Journey, signal: AbortSignal): Promise<void> {
+    try {
+      const changed = await this.travel(question, null, signal);
+      const forced = await this.lookInside(question, plain.trace.ids, plain.translation, signal);
+      if (!signal.aborted) this.show(plain, changed, forced);
+    } catch (failure) {
+      if (signal.aborted) return;
+      // Changes that were in force over another sentence say nothing of this one.
+      if (plain !== this.plain) this.show(plain, null, null);
+      this.at.interventions = this.changed?.changes ?? [];
+      throw failure;
+    }
+  }
+
+  private show(plain: Journey, changed: Journey | null, forced: Trace | null): void {
+    this.plain = plain;
+    this.changed = changed;
+    this.forced = forced;
+    this.keepInside();
+  }
+
+  private async travel(question: api.Question, ids: number[] | null, signal: AbortSignal): Promise<Journey> {
+    const changes = question.interventions;
     // A search writes word by word: there is no future that a mask could hide.
-    const searched = changes.filter((change) => change.kind !== "mask");
+    const searched = { ...question, interventions: changes.filter((change) => change.kind !== "mask") };
     const translation = await (changes.length
-      ? api.translate(this.ask(searched), 4, null, signal)
-      : api.translateWord(this.ask(searched), 4, (written) => this.hear(written, signal), signal));
+      ? api.translate(searched, 4, null, signal)
+      : api.translateWord(searched, 4, (written) => this.hear(written, signal), signal));
     const chosen = ids ?? idsOf(translation.alternatives[0]);
-    return { translation, trace: await this.lookInside(changes, chosen, signal) };
+    return { translation, trace: await this.lookInside(question, chosen, translation, signal), changes };
   }
 
   private hear(written: ScoredPiece[], signal: AbortSignal): void {
     if (!signal.aborted) this.writing = written;
   }
 
-  private async lookInside(changes: Intervention[], ids: number[], signal: AbortSignal): Promise<Trace> {
+  private async lookInside(question: api.Question, ids: number[], found: Translation, signal: AbortSignal): Promise<Trace> {
     // A weight that was set in a row which this translation does not reach changes nothing in it.
-    const reached = changes.filter((one) => one.kind !== "weight" || one.where.startsWith("encoder") || one.row <= ids.length);
-    const question = this.ask(reached);
-    return new Trace(await api.trace(question, ids, signal), question.model);
+    const reached = question.interventions.filter(
+      (one) => one.kind !== "weight" || one.where.startsWith("encoder") || one.row <= ids.length,
+    );
+    return new Trace(await api.trace({ ...question, interventions: reached }, ids, signal), question.model, found);
   }
 
   ask(interventions: Intervention[]): api.Question {
@@ -209,7 +235,7 @@ class Session {
     const trace = this.trace;
     if (!trace) return;
     const at = this.at;
-    at.step = Math.min(at.step, trace.tgt.length - 1);
+    at.step = Math.min(at.step, trace.written.length - 1);
     at.place = Math.min(at.place, trace.src.length - 1);
     if (!trace.kinds.includes(at.kind)) at.kind = "cross";
     if (!trace.kinds.length) return;
@@ -223,7 +249,7 @@ class Session {
   }
 
   showStep(step: number): void {
-    const last = (this.trace?.tgt.length ?? 1) - 1;
+    const last = (this.trace?.written.length ?? 1) - 1;
     this.at.step = Math.max(0, Math.min(step, last));
   }
 }

@@ -1,12 +1,16 @@
 // One sentence inside the model: what came with the first answer, and the exact arrays, fetched when looked at.
 import { part, type NumberArray } from "../api/arrays";
 import * as api from "../api/client";
-import type { LikelyPiece, Next, Piece } from "../api/types";
+import type { Alternative, Intervention, LikelyPiece, Next, Piece, Translation } from "../api/types";
 import { KINDS, whereOf, type Kind } from "./places";
 
 export const END = "</s>";
 /** What every translation begins with; the tokenizer gives it this id. */
 export const BEGIN: Piece = { id: 2, piece: "<s>" };
+
+export function idsOf(alternative: Alternative): number[] {
+  return alternative.tokens.filter((token) => token.piece !== END).map((token) => token.id);
+}
 
 export class Trace {
   readonly id: string;
@@ -16,6 +20,9 @@ export class Trace {
   readonly src: Piece[];
   readonly tgt: LikelyPiece[];
   readonly taps: Record<string, number[]>;
+  readonly interventions: Intervention[];
+  /** Its end was written. After a translation that the search has cut, it is only looked at. */
+  readonly finished: boolean;
   private readonly thumbnails: Map<string, NumberArray>;
   private readonly exact = new Map<string, Promise<NumberArray>>();
   private readonly nexts = new Map<number, Promise<Next>>();
@@ -23,6 +30,8 @@ export class Trace {
   constructor(
     raw: api.RawTrace,
     readonly model: string,
+    /** What the search found, be it this translation or not. */
+    readonly found: Translation,
   ) {
     this.id = raw.header.trace;
     this.kernel = raw.header.kernel;
@@ -31,7 +40,25 @@ export class Trace {
     this.src = raw.header.src;
     this.tgt = raw.header.tgt;
     this.taps = raw.header.taps;
+    this.interventions = raw.header.interventions;
     this.thumbnails = raw.arrays;
+    const ids = this.ids.join();
+    this.finished = found.alternatives.find((one) => idsOf(one).join() === ids)?.finished ?? true;
+  }
+
+  /** The translation without its end, as the server is asked for it. */
+  get ids(): number[] {
+    return this.tgt.slice(0, -1).map((token) => token.id);
+  }
+
+  /** What the model wrote: of a translation that was cut, all but the end; of an empty one, the end alone. */
+  get written(): LikelyPiece[] {
+    return this.finished || this.tgt.length === 1 ? this.tgt : this.tgt.slice(0, -1);
+  }
+
+  /** Whether a change of this kind, which needs no place, is in force. */
+  lacks(kind: "scale" | "mask" | "positions"): boolean {
+    return this.interventions.some((one) => one.kind === kind);
   }
 
   /** What the decoder is fed: the beginning, then the translation shifted by one place. */
