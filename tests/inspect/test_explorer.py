@@ -121,8 +121,8 @@ def test_a_tokenizer_is_known_by_what_it_is(explorer: Explorer, random_model: An
 
 
 def test_the_name_is_that_of_the_run_or_the_folder(explorer: Explorer, random_model: Any) -> None:
-    assert explorer.name == explorer.translator.folder.parent.name
-    assert Explorer(OneWay(random_model("first"))).name == "first"
+    assert explorer.card()["name"] == explorer.translator.folder.parent.name
+    assert Explorer(OneWay(random_model("first"))).card()["name"] == "first"
 
 
 @pytest.mark.parametrize("kind", ["scale", "positions"])

@@ -13,7 +13,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,11 +28,11 @@ from regard.decode.search import search
 from regard.errors import ConfigError
 from regard.inspect.beam_tree import BeamTree
 from regard.inspect.blocks import count_layers, most_active, stages
+from regard.inspect.card import card_of
 from regard.inspect.heads import head_figures
 from regard.inspect.intervention_json import to_json as interventions_to_json
 from regard.inspect.interventions import (
     Intervention,
-    attentions,
     check_cells,
     check_places,
     check_search,
@@ -379,39 +378,5 @@ class Explorer:
     def parameter(self, name: str, rows: str | None = None, columns: str | None = None) -> bytes:
         return pack_parameter(self.translator.model, name, rows, columns)
 
-    @property
-    def name(self) -> str:
-        """That of the folder; a run's model has the run's name."""
-        folder = self.translator.folder.resolve()
-        return folder.parent.name if folder.name == "model" else folder.name
-
-    @cached_property
-    def tokenizer_hash(self) -> str:
-        """The same for the same tokenizer: only then do ids of one model mean the same to another."""
-        tokenizer = self.translator.tokenizer
-        content = hashlib.sha256(str(tokenizer.lowercase).encode())
-        for name, file in sorted(tokenizer.files().items()):
-            content.update(f"{name} {len(file)} ".encode() + file)
-        return content.hexdigest()[:24]
-
     def card(self) -> dict[str, Any]:
-        """What there is to say of the model itself."""
-        translator = self.translator
-        card = translator.folder / "README.md"
-        attention = next(iter(attentions(translator.model).values()), None)
-        return {
-            "name": self.name,
-            "src_lang": translator.src_lang,
-            "tgt_lang": translator.tgt_lang,
-            "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
-            "config": self.config,
-            "decode": to_dict(translator.decode),
-            "vocabulary": self.tgt.size,
-            "joint": translator.tokenizer.joint,
-            "tokenizer": self.src.kind,
-            "tokenizer_hash": self.tokenizer_hash,
-            "embedding_scale": translator.model.get_submodule("src_embedding").scale,
-            "score_scale": attention and attention.scale,
-            "head_size": attention and attention.head_size,
-            "card": card.read_text("utf-8", errors="replace") if card.is_file() else "",
-        }
+        return card_of(self.translator, self.config)

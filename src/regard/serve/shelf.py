@@ -10,6 +10,7 @@ from typing import Any
 
 from regard.errors import ModelFolderError
 from regard.folder import PROBES
+from regard.inspect.card import name_of
 from regard.inspect.explorer import Explorer, Limits
 from regard.one_way import OneWay
 from regard.serve.film import pack_film
@@ -60,7 +61,7 @@ class Shelf:
             explorer = Explorer(OneWay(folder), self.limits)
             self.seen.add(folder.resolve())
             number = str(len(self.books))
-            self.books[number] = Book(number, self.free_name(explorer.name), explorer)
+            self.books[number] = Book(number, self.free_name(name_of(explorer.translator.folder)), explorer)
 
     def add_new(self, folders: Sequence[Path]) -> None:
         """Add those that are whole by now."""
