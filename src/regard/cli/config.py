@@ -114,10 +114,8 @@ def check_labels(run: RunConfig, begun: ModelDescription | None) -> None:
 def check_pairs(data: DataConfig) -> None:
     from regard.data import corpus
     from regard.data.prepare import ready_tokenizer
-    from regard.errors import ConfigError
 
-    if not data.train:
-        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
+    corpus.check_training(data)
     corpora = [*data.train, *data.valid, *data.test]
     corpus.check(corpora)
     if data.tokenizer.files:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.config import CorpusConfig
+from regard.config import CorpusConfig, DataConfig
 from regard.data.lines import read_lines
 from regard.data.toy import toy_pairs
 from regard.errors import ConfigError, DataError
@@ -90,6 +90,12 @@ def corpus_files(corpus: CorpusConfig) -> list[Path]:
             raise DataError(missing_file(corpus, name, path))
         paths.append(path)
     return paths
+
+
+def check_training(data: DataConfig) -> None:
+    """Raise unless there is something to learn from."""
+    if not data.train:
+        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
 
 
 def check(corpora: Iterable[CorpusConfig]) -> None:

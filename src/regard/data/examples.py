@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig, ViTConfig
 from regard.data.batches import Place
-from regard.data.corpus import check, chosen_part, corpus_name, expand, read_pairs
+from regard.data.corpus import check, check_training, chosen_part, corpus_name, expand, read_pairs
 from regard.data.images import ImageSet, read_folders, read_idx_pair
 from regard.data.prepare import Say
 from regard.data.texts import get_lexicon
@@ -47,8 +47,7 @@ def prepare_labels(
     data: DataConfig, cache: Path, say: Say, lexicon: Lexicon | None = None, labels: tuple[str, ...] = ()
 ) -> PreparedLabels:
     """Read and encode; the labels are those of the training texts, in the order of the alphabet."""
-    if not data.train:
-        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
+    check_training(data)
     check([*data.train, *data.valid])
     corpora = [labelled(corpus, say) for corpus in data.train]
     train = [one for corpus in corpora for one in corpus]
@@ -84,8 +83,7 @@ def weights_of(corpora: Sequence[CorpusConfig], examples: Sequence[Sized]) -> We
 
 def prepare_images(data: DataConfig, model: ViTConfig, labels: tuple[str, ...] = ()) -> PreparedImages:
     """Read all; the classes are `labels`, or else those that the settings name, or else the training images'."""
-    if not data.train:
-        raise ConfigError("there is no training corpus; give at least one [[data.train]] with images in the recipe")
+    check_training(data)
     names = labels or data.label_names
     sets: list[ImageSet] = []
     for corpus in (*data.train, *data.valid):

@@ -21,7 +21,7 @@ import sentencepiece
 
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
 from regard.data.cache import digest, settle, temporary_folder, write_synced
-from regard.data.corpus import Pair, check, corpus_files, corpus_name, expand, is_part, read_pairs
+from regard.data.corpus import Pair, check, check_training, corpus_files, corpus_name, expand, is_part, read_pairs
 from regard.data.filters import FilterReport, fate
 from regard.data.store import STORE_FORMAT, PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
@@ -49,8 +49,7 @@ class Prepared:
 
 def prepare(data: DataConfig, cache: Path, say: Say, tokenizer: Tokenizer | None = None) -> Prepared:
     """Check every corpus, get a tokenizer, encode and filter the training pairs."""
-    if not data.train:
-        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
+    check_training(data)
     check([*data.train, *data.valid, *data.test])
     valid = [(pair.src, pair.tgt) for corpus in data.valid for pair in read_pairs(corpus) if all_there(pair)]
     if data.valid and not valid:

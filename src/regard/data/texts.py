@@ -20,7 +20,7 @@ import numpy.typing as npt
 from regard.config import CorpusConfig, DataConfig
 from regard.data.batches import Place
 from regard.data.cache import digest, settle, temporary_folder, write_synced
-from regard.data.corpus import expand, is_part, missing_file
+from regard.data.corpus import check_training, expand, is_part, missing_file
 from regard.data.lines import read_lines
 from regard.data.prepare import Progress, Say, corpus_identity
 from regard.data.store import PairStore, PairStoreWriter
@@ -63,8 +63,7 @@ def prepare_texts(
 
 def check_texts(data: DataConfig) -> None:
     """Raise at once for a corpus that is missing, of another kind or without a text."""
-    if not data.train:
-        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
+    check_training(data)
     for corpus in (*data.train, *data.valid):
         if not corpus.text:
             raise ConfigError(
