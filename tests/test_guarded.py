@@ -158,6 +158,35 @@ def test_long_texts_are_asked_in_parts_and_joined() -> None:
     assert sum(heard) == 3
 
 
+def test_several_sentences_are_asked_one_by_one() -> None:
+    """Of three at once, a model that was trained on single ones forgets two."""
+    said = {"我爱你。": "I love you.", "你呢？": "And you?", "好吧！……": "Well!"}
+    book = Phrasebook(lambda text, how: [said[text]])
+    [found] = Guarded(book).translate(["我爱你。你呢？ 好吧！……"])
+    assert (found.text, [text for text, _ in book.asked]) == ("I love you. And you? Well!", list(said))
+    back = {english: chinese for chinese, english in said.items()}
+    asked = "I love you. And you? Well!"
+    assert answer(lambda text, how: [back[text]], asked, "en", "zh") == "我爱你。你呢？好吧！……"
+    assert answer(lambda text, how: ["史密斯先生付了3.5元。"], "Mr. Smith paid 3.5 yuan.", "en", "zh").count("3.5") == 1
+
+
+def test_amounts_are_right_even_piece_by_piece() -> None:
+    assert answer(lambda text, how: ["I have 37 yuan."], "我有37万块钱。") == "I have 370,000 yuan."
+    assert answer(lambda text, how: [{"我有": "I have", "块钱。": "yuan."}.get(text, "It.")], "我有37万块钱。") == (
+        "I have 370,000 yuan."
+    )
+    assert answer(lambda text, how: ["It is."], "我用`5万`和5万。") == "It is `5万` It is 50,000."
+
+
+@pytest.mark.parametrize("before", range(1, 9))
+def test_no_stand_in_is_torn(before: int) -> None:
+    """Where a text without a mark is cut between characters, a word that stands in for an address may not be."""
+    book = Phrasebook(lambda text, how: ["Boston!" if "波士顿" in text else "so"], longest=6)
+    [found] = Guarded(book).translate(["我" * before + "https://x.org" + "你" * 3])
+    assert found.text.count("https://x.org") == 1
+    assert not any("波" in text and "波士顿" not in text for text, _ in book.asked)
+
+
 def test_the_text_is_read_as_the_model_needs_it_but_what_is_kept_is_not() -> None:
     book = Phrasebook(lambda text, how: ["Read Boston."])
     [found] = Guarded(book, lambda text: text.replace("讀", "读")).translate(["讀`讀`。"])

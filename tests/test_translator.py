@@ -97,6 +97,10 @@ def test_what_no_model_reads_is_left_and_noted(babble: Path) -> None:
     assert not third.note
     with pytest.raises(ConfigError, match="written in Cyrillic"):
         translator("Привет, мир")
+    with pytest.raises(ConfigError, match=r"no other model is installed \(there is en → zh\)"):
+        Translator(to="zh")("Привет, мир")
+    with pytest.raises(ConfigError, match="it is in zh already: name another language, or none"):
+        Translator(to="zh")("你好")
     [already] = Translator(to="zh").translate(["你好", "hello"])[:1]
     assert (already.text, already.note) == ("你好", "left as it is: it is in zh already")
 

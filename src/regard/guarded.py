@@ -22,11 +22,12 @@ from typing import Any, Protocol
 
 from regard.config import DecodeConfig
 from regard.text import guards
-from regard.text.kept import find_kept, fixed, is_all_kept
+from regard.text.kept import change_between, find_kept, fixed, is_all_kept
 from regard.text.language import base_language
 from regard.text.normalise import normalise
-from regard.text.sentences import split_clauses
-from regard.text.stand_ins import StandIn, put_back, stand_in
+from regard.text.numbers import in_digits
+from regard.text.sentences import join_sentences, split_clauses, split_sentences
+from regard.text.stand_ins import StandIn, put_back, put_in, stand_in
 from regard.text.stretches import Stretch, cut_around, translate_marks, weave
 from regard.translation import NOTHING, Alternative, Translates, Translation, as_it_is, count_texts, join_alternatives
 
@@ -63,10 +64,7 @@ class Part:
 
     @property
     def meant(self) -> str:
-        text = self.source
-        for one in self.stand_ins:
-            text = text.replace(one.source, one.meant)
-        return text
+        return put_in(self.source, self.stand_ins)
 
 
 @dataclass(frozen=True)
@@ -121,13 +119,15 @@ class Guarded(Translates):
         return plan
 
     def lay_out_words(self, stretch: Stretch) -> Iterator[Stretch | Words]:
-        """A stretch without symbols: with stand-ins, or cut again where there are too many things to stand in for."""
+        """A stretch without symbols: with stand-ins, or cut again where too many are needed, or one would be torn."""
         spans = fixed(find_kept(stretch.text, self.chinese))
         masked = stand_in(stretch.text, spans, self.way.src_lang, self.way.tgt_lang)
         if masked is not None:
             text, stand_ins = masked
-            yield Words(self.as_parts(text, stand_ins), stretch.spaced)
-            return
+            parts = self.as_parts(text, stand_ins)
+            if all(sum(part.source.count(one.source) for part in parts) == text.count(one.source) for one in stand_ins):
+                yield Words(parts, stretch.spaced)
+                return
         for at, piece in enumerate(cut_around(stretch.text, spans)):
             spaced = piece.spaced if at else stretch.spaced
             if piece.kept or is_all_kept(piece.text):
@@ -136,7 +136,9 @@ class Guarded(Translates):
                 yield Words(self.as_parts(piece.text, ()), spaced)
 
     def as_parts(self, text: str, stand_ins: Sequence[StandIn]) -> list[Part]:
-        texts = self.way.parts(self.read(text))
+        # Sentence by sentence, as models are trained: of several at once a small one forgets all but some.
+        sentences = with_words(split_sentences(self.read(text)), self.way.src_lang)
+        texts = [part for one in sentences for part in self.way.parts(one)]
         return [Part(one, tuple(s for s in stand_ins if s.source in one)) for one in texts]
 
     def with_marks(self, piece: Stretch) -> str:
@@ -209,9 +211,14 @@ class Guarded(Translates):
 
     def mask_lost(self, part: Part) -> Part | None:
         """The part with stand-ins for all that is kept, loose things too; None if there is nothing, or too much."""
-        spans = find_kept(part.meant, self.chinese)
-        masked = stand_in(part.meant, spans, self.way.src_lang, self.way.tgt_lang) if spans else None
+        text = self.in_digits(part.meant)
+        spans = find_kept(text, self.chinese)
+        masked = stand_in(text, spans, self.way.src_lang, self.way.tgt_lang) if spans else None
         return None if masked is None else Part(self.read(masked[0]), tuple(masked[1]))
+
+    def in_digits(self, text: str) -> str:
+        """Amounts as they can be kept, whatever the language; but not those of code and addresses."""
+        return change_between(text, fixed(find_kept(text, self.chinese)), in_digits)
 
     # -- piece by piece
 
@@ -224,9 +231,10 @@ class Guarded(Translates):
 
     def pieces(self, part: Part) -> list[Stretch]:
         """What is kept and what is between; where nothing is, the clauses."""
-        spans = find_kept(part.meant, self.chinese)
+        text = self.in_digits(part.meant)
+        spans = find_kept(text, self.chinese)
         if spans:
-            around = cut_around(part.meant, spans)
+            around = cut_around(text, spans)
             return [Stretch(self.with_marks(one), True, one.spaced) if is_all_kept(one.text) else one for one in around]
         clauses = split_clauses(part.meant)
         return [Stretch(clause, is_all_kept(clause), at > 0) for at, clause in enumerate(clauses)]
@@ -288,3 +296,14 @@ class Guarded(Translates):
             whole.append(dataclasses.replace(joined, text=woven))
         notes = [answer.note for answer in asked if answer.note]
         return Translation(text, tuple(whole), self.way.src_lang, lang, "; ".join(notes))
+
+
+def with_words(sentences: Sequence[str], lang: str) -> list[str]:
+    """The same, but those without anything to translate, such as "……", together with others."""
+    found: list[str] = []
+    for one in sentences:
+        if found and (is_all_kept(one) or is_all_kept(found[-1])):
+            found[-1] = join_sentences([found[-1], one], lang)
+        else:
+            found.append(one)
+    return found

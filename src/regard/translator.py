@@ -119,7 +119,9 @@ class Translator(Translates):
                 found[at] = as_it_is(texts[at], text, why_not)
         notes = [translation.note for translation in found.values() if translation.note]
         if notes and not chosen:
-            raise ConfigError(f"{notes[0].removeprefix(AS_IT_IS)}: {nothing_for(self.source, self.to, self.models)}")
+            why = notes[0].removeprefix(AS_IT_IS)
+            hint = "name another language, or none" if why.endswith("already") else nothing_for(None, None, self.models)
+            raise ConfigError(f"{why}: {hint}")
         return chosen
 
     def choose(self, text: str) -> tuple[InstalledModel | None, str]:

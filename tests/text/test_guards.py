@@ -41,6 +41,15 @@ WORDS = st.lists(st.sampled_from(["a", "b", "cat", "我", "爱", "。", ",", '"'
         ("Wednesday", "星期三"),
         ("一石二鸟", "kill two birds with one stone"),
         ("汤姆爱玛丽。", "Tom loves Mary."),
+        ("明天我们去吃西红柿。", "We will eat tomatoes tomorrow."),
+        ("小结", "a summary"),
+        ("一张20世纪30年代的照片", "A photograph of the 1930s"),
+        ("It was built in the 1970's.", "它建于20世纪70年代。"),
+        ("It costs $2.5m.", "它要250万美元。"),
+        ("他有1000万美元。", "He has $10m."),
+        ("有1亿2000万人。", "There are 120 million people."),
+        ("有50万人。", "There are half a million people."),
+        ("I HAVE NO IDEA, NASA!", "我不知道，NASA！"),
     ],
 )
 def test_good_translations_have_no_fault(source: str, translation: str) -> None:
@@ -52,6 +61,9 @@ def test_good_translations_have_no_fault(source: str, translation: str) -> None:
     [
         ("我爱你", "", "empty"),
         ("我爱你", " \u3000", "empty"),
+        ("I love you.", "。", "empty"),
+        ("I LOVE YOU SO MUCH.", "I LOVE YOU SO MUCH.", "copy"),
+        ("我有37万块钱", "I have 37 yuan.", "lost"),
         ("谢谢", "thank you thank you thank you", "loop"),
         ("I see.", "我我我我", "loop"),
         ("好", "!" * 40, "loop"),
@@ -114,6 +126,16 @@ def test_an_explosion_of_quotation_marks() -> None:
     assert guards.mend_quotes("他说好。", 'He said """""""""""" good.') == "He said good."
     assert guards.mend_quotes("他说：“好。”", 'He said, "Good."') == 'He said, "Good."'
     assert guards.mend_quotes("他说好。", 'He said, "Good.') == "He said, Good."
+    answer = "他说“好”，她说“不”。"
+    assert guards.mend_quotes("He said 'yes' and she said 'no.'", answer) == answer
+    assert guards.mend_quotes("He isn't here and she hasn't come.", answer) == "他说好，她说不。"
+
+
+def test_many_quotation_marks_and_addresses_do_not_take_long() -> None:
+    """Quadratic time over so much would not end."""
+    text = '"a" https://x.org/a ' * 10_000
+    assert guards.mend_quotes(text, text) == text
+    assert '"' not in guards.mend_quotes("a", text)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +146,12 @@ def test_an_explosion_of_quotation_marks() -> None:
         ("There are 45 people.", "有四十个人。", "有45个人。"),
         ("我有3只猫", "I have three cats.", "I have three cats."),
         ("我有37个苹果", "I have apples.", "I have apples."),
+        ("我有37万块钱", "I have 37,000 yuan.", "I have 370,000 yuan."),
+        ("There are 370,000 people.", "有36万人。", "有370,000人。"),
+        ("There are 5 million people.", "有五十万人。", "有5,000,000人。"),
+        ("一张20世纪30年代的照片", "A 1930s photograph", "A 1930s photograph"),
+        ("It costs $2.5m.", "它要250万美元。", "它要250万美元。"),
+        ("I ate 37 of them on Wednesday.", "我星期三吃了很多三明治。", "我星期三吃了很多三明治。"),
     ],
 )
 def test_numbers_are_put_right(source: str, wrong: str, right: str) -> None:
@@ -133,6 +161,7 @@ def test_numbers_are_put_right(source: str, wrong: str, right: str) -> None:
 def test_names_have_their_case() -> None:
     assert guards.mend_names("我用iPhone和NASA", "I use iphone and Nasa.") == "I use iPhone and NASA."
     assert guards.mend_names("我用Go", "Let's go to Gotham") == "Let's Go to Gotham"
+    assert guards.mend_names("我做IT，它有趣", "I work in IT, and it is fun.") == "I work in IT, and it is fun."
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.booleans())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.numbers import find_numbers, values
+from regard.text.numbers import find_numbers, in_digits, values
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,15 @@ from regard.text.numbers import find_numbers, values
         ("twelfth", 12),
         ("a dozen", 12),
         ("3.5%", 3.5),
+        ("1亿2000万", 120_000_000),
+        ("1.2万亿", 1.2e12),
+        ("三万亿", 3e12),
+        ("1.2 trillion", 1.2e12),
+        ("2602亿", 260.2e9),
+        ("260.2 billion", 260_200_000_000),
+        ("half a million", 500_000),
+        ("$2.5m", 2_500_000),
+        ("$55 k", 55_000),
     ],
 )
 def test_in_words_and_digits(text: str, number: float) -> None:
@@ -58,6 +67,31 @@ def test_any_text(text: str) -> None:
         assert text[start:stop].strip()
 
 
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("我有37万块钱", "我有370,000块钱"),
+        ("1亿2000万人", "120,000,000人"),
+        ("5 million people", "5,000,000 people"),
+        ("1.2万亿", "1,200,000,000,000"),
+        ("3千克、2千米、百分之百", "3千克、2千米、百分之百"),
+        ("3,5 million", "3,5 million"),  # a decimal, somewhere
+        ("9" * 400 + "万", "9" * 400 + "万"),
+    ],
+)
+def test_in_digits(text: str, plain: str) -> None:
+    assert in_digits(text) == plain
+
+
+@given(st.text(alphabet="19,.万亿千百 million", max_size=60))
+def test_any_amount(text: str) -> None:
+    in_digits(text)
+    values(text)
+    find_numbers(text)
+
+
 def test_where_numbers_are() -> None:
     assert find_numbers("I may have five cats, a dog and 20,") == [(11, 15, 5), (32, 34, 20.0)]
     assert find_numbers("一起吃了三十个") == [(4, 6, 30.0)]
+    assert find_numbers("36万人, 360 thousand") == [(0, 3, 360_000.0), (6, 18, 360_000.0)]
+    assert find_numbers("三只猫星期三吃三明治") == [(0, 1, 3.0)]

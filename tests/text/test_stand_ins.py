@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.text.kept import find_kept
-from regard.text.stand_ins import put_back, stand_in
+from regard.text.stand_ins import put_back, put_in, stand_in
 
 
 def test_there_and_back() -> None:
@@ -28,6 +28,14 @@ def test_numbers_stand_in_for_numbers() -> None:
     assert found[0] == "1995年有20人"
     assert put_back(found[0], "There were 20 people in 1995.", found[1]) == "There were 37 people in 1998."
     assert put_back(found[0], "There were 200 people in 1995.", found[1]) is None
+
+
+def test_what_is_meant_can_be_read_again() -> None:
+    text = "1998年有37人，1999年有38人，3，4，5"
+    found = stand_in(text, find_kept(text, chinese=True), "zh", "en")
+    assert found is not None
+    assert found[0] == "1995年有20人，2003年有30人，50，10，100"
+    assert put_in(*found) == text
 
 
 def test_other_languages_have_fewer() -> None:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Literal
 
 from regard.text.kept import find_kept, fixed, loose
-from regard.text.numbers import digits_value, find_numbers, values
+from regard.text.numbers import digits_value, find_numbers, in_digits, values
 
 Fault = Literal["empty", "loop", "copy", "lost", "invented", "sentence", "babble"]
 GRAVE: tuple[Fault, ...] = ("empty", "loop", "copy", "lost")
@@ -30,17 +30,22 @@ _LONGEST_PERIOD = 12  # units of a loop
 _MARKS_IN_A_ROW = 12  # more of one mark than this is a loop too
 _PHRASE = 4  # units: a phrase that comes back again and again, with something between
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"”’」』)）]*$")
-_STOCK = (("tom", "汤姆", "湯姆"), ("mary", "玛丽", "玛莉", "瑪麗", "瑪莉"))  # whom corpora of examples speak of
+# Whom corpora of examples speak of; whole words, for tomorrow, the bottom and a summary are nobody.
+_STOCK = (
+    re.compile(rf"(?<!{_LETTERS})toms?(?!{_LETTERS})|汤姆|湯姆", re.IGNORECASE),
+    re.compile(rf"(?<!{_LETTERS})marys?(?!{_LETTERS})|玛丽|玛莉|瑪麗|瑪莉", re.IGNORECASE),
+)
 _OPENING, _CLOSING = "“「『«《〈", "”」』»》〉"
 _PARTNER = dict(zip(_CLOSING, _OPENING, strict=True))
 _QUOTES = re.compile(f'["{_OPENING}{_CLOSING}]')
+_SINGLE_QUOTES = re.compile(r"(?<!\w)['‘](?=\w)|(?<=[\w.,!?])['’](?!\w)")  # 'so', not isn't; double ones in Chinese
 
 
 def faults(source: str, translation: str, chinese: bool) -> list[Fault]:
     """What is wrong, gravest first. `chinese` is whether the source is."""
     if not _visible(translation):
         return ["empty"] if _visible(source) else []
-    found: list[Fault] = []
+    found: list[Fault] = ["empty"] if _says_something(source) and not _says_something(translation) else []
     if is_loop(source, translation):
         found.append("loop")
     if is_copy(source, translation, chinese):
@@ -62,6 +67,11 @@ def is_grave(found: Sequence[Fault]) -> bool:
 
 def _visible(text: str) -> bool:
     return bool(text.strip())
+
+
+def _says_something(text: str) -> bool:
+    """Whether there is more than marks."""
+    return any(character.isalnum() for character in text)
 
 
 # -- loops
@@ -160,14 +170,18 @@ def _translatable(source: str, chinese: bool) -> list[str]:
     words = _WORD.findall(source)
     if chinese:
         return [word for word in words if _ANY_HAN.fullmatch(word)]
-    return [word.lower() for at, word in enumerate(words) if word.islower() or (at == 0 and not word.isdigit())]
+    shouted = source.isupper()  # no word is a name for its capitals where all have them
+    return [
+        word.lower() for at, word in enumerate(words) if word.islower() or ((at == 0 or shouted) and not word.isdigit())
+    ]
 
 
 # -- what is kept
 
 
 def lost(source: str, translation: str, chinese: bool) -> list[str]:
-    """The numbers and names of the source that are not in the translation."""
+    """The numbers and names of the source that are not in the translation; 37万 as 370,000."""
+    source = in_digits(source)
     spans = loose(find_kept(source, chinese))
     if not spans:
         return []
@@ -192,17 +206,19 @@ def _written(what: str) -> re.Pattern[str]:
 
 def _is_amount(digits: str) -> bool:
     """Whether the value is what matters: not of a telephone number or an account."""
-    return not (digits.startswith("0") and digits.isdigit() and len(digits) > 1) and len(digits) < 10
+    return not (digits.startswith("0") and digits.isdigit() and len(digits) > 1) and (len(digits) < 10 or "," in digits)
 
 
 def _same_amount(source: str, stop: int, digits: str, numbers: frozenset[float]) -> bool:
-    """Whether the translation has the number, or what it makes together with what follows: 10 万, 5 million."""
+    """Whether the translation has the number, or what it makes together with what follows: 10 k, 15 点."""
     value, after = digits_value(digits), source[stop : stop + 9]
     meant = {value, *values(digits + after)}
-    if after.startswith("s"):
+    if after.startswith(("s", "'s", "’s")):
         meant.add(value % 100)  # the 1990s: 90年代
     elif after.startswith("年代"):
         meant |= {1900 + value, 2000 + value}
+    elif after.startswith(("世纪", "世紀")):
+        meant |= {number for number in numbers if 0 <= number - 100 * (value - 1) < 100}  # 20世纪30年代: the 1930s
     elif after[:1] in (":", "点", "时", "點") and value > 12:
         meant.add(value - 12)  # in the afternoon
     return not meant.isdisjoint(numbers)
@@ -211,7 +227,7 @@ def _same_amount(source: str, stop: int, digits: str, numbers: frozenset[float])
 def mend_numbers(source: str, translation: str, chinese: bool) -> str:
     """Numbers that became others are put right, where there are as many of the one as of the other."""
     missing = [what for what in lost(source, translation, chinese) if what[0].isdigit()]
-    known = values(source)
+    known = values(in_digits(source))
     strange = [number for number in find_numbers(translation) if number[2] not in known]
     if not missing or len(missing) != len(strange):
         return translation
@@ -224,7 +240,7 @@ def mend_names(source: str, translation: str) -> str:
     """Latin names in Chinese have the case they had."""
     for span in loose(find_kept(source, chinese=True)):
         name = span.of(source)
-        if span.kind == "name":
+        if span.kind == "name" and name not in _written(name).findall(translation):  # else "it" is not IT
             translation = _written(name).sub(lambda _, name=name: name, translation)  # type: ignore[misc]
     return translation
 
@@ -238,16 +254,20 @@ def mend_quotes(source: str, translation: str) -> str:
     if len(alone) > len(_unpaired(source)):
         translation = _without_places(translation, alone)
     places = [at for at, _ in _quotes(translation)]
-    if len(places) > max(2, 2 * len(_quotes(source))):
+    if len(places) > max(2, 2 * (len(_quotes(source)) + len(_SINGLE_QUOTES.findall(source)))):
         translation = _without_places(translation, places)
     return translation
 
 
 def _quotes(text: str) -> list[tuple[int, str]]:
     """Where the quotation marks are, and which; but those of code and addresses."""
-    found = [(match.start(), match[0]) for match in _QUOTES.finditer(text)]
-    spans = fixed(find_kept(text, chinese=False)) if found else []
-    return [(at, mark) for at, mark in found if not any(span.start <= at < span.stop for span in spans)]
+    spans = fixed(find_kept(text, chinese=False)) if _QUOTES.search(text) else []
+    found: list[tuple[int, str]] = []
+    at = 0
+    for start, stop in [*((span.start, span.stop) for span in spans), (len(text), len(text))]:
+        found += [(match.start(), match[0]) for match in _QUOTES.finditer(text, at, start)]
+        at = stop
+    return found
 
 
 def _unpaired(text: str) -> list[int]:
@@ -290,8 +310,7 @@ def without_end(text: str) -> str:
 
 
 def invents_person(source: str, translation: str) -> bool:
-    given, written = source.lower(), translation.lower()
-    return any(any(n in written for n in names) and not any(n in given for n in names) for names in _STOCK)
+    return any(person.search(translation) and not person.search(source) for person in _STOCK)
 
 
 def is_sentence_for_word(source: str, translation: str) -> bool:

@@ -39,8 +39,9 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
     ("code", rf"(?<![{_ASCII_WORD}])[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|__[a-z]+__"),  # snake_case
     ("code", rf"(?<![{_ASCII_WORD}-])--[a-z][a-z0-9-]+|(?<![{_ASCII_WORD}:/])~?/(?:[A-Za-z0-9._-]+/)+[A-Za-z0-9._-]*"),
     ("code", rf"(?<![{_ASCII_WORD}])[#@][A-Za-z][{_ASCII_WORD}]+"),  # handles and tags
-    # 3.11.2, 192.168.0.1, 2024-01-05, 1/2, 138-0013-8000
-    ("code", rf"(?<![{_ASCII_WORD}.,])\d+(?:\.\d+){{2,}}(?![{_ASCII_WORD}])|(?<![{_ASCII_WORD}])\d+(?:[-/]\d+)+(?!\w)"),
+    # 3.11.2, 192.168.0.1, 2024-01-05, 1/2, 138-0013-8000; but 3-5天 is two numbers, 10:30-11:30 four
+    ("code", rf"(?<![{_ASCII_WORD}.,])\d+(?:\.\d+){{2,}}(?![{_ASCII_WORD}])"),
+    ("code", rf"(?<![{_ASCII_WORD}:])\d++(?:(?:[-/]\d++){{2,}}+(?![{_ASCII_WORD}])|[-/]\d++(?![-/:]\d|\w))"),
     ("symbol", rf"(?:[{_SYMBOL}][\U0001f3fb-\U0001f3ff]?[{_JOINED}]*)+|[0-9#*]\ufe0f?\u20e3"),
     ("number", r"(?<![A-Za-z0-9_.,])\d[\d,]*(?:\.\d+)?"),
     ("name", r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:[-'’.&+][A-Za-zÀ-ɏ0-9]+)*[+#]*"),
@@ -70,6 +71,8 @@ def find_kept(text: str, chinese: bool) -> list[Span]:
             continue
         if kind == "number":
             stop -= len(match[0]) - len(match[0].rstrip(","))  # a comma after it is not of it
+        if kind == "url" and text[stop : stop + 1] == ")" and "(" in match[0].rpartition(")")[2]:
+            stop += 1  # .../wiki/Mercury_(planet)
         found.append(Span(start, stop, kind))
     return found
 

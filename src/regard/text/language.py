@@ -70,7 +70,7 @@ def _scripts(word: str) -> Counter[str]:
     found: Counter[str] = Counter()
     before = ""
     for character in filter(str.isalpha, word):
-        first = unicodedata.name(character, "").partition(" ")[0]
+        first = re.split("[ -]", unicodedata.name(character, ""))[0]  # ー is KATAKANA-HIRAGANA
         script = _BY_CHARACTER.get(first) or first.capitalize()
         if first in _BY_CHARACTER or (script and script != before):
             found[script] += 1

@@ -76,6 +76,13 @@ def candidates(span: Span, meant: str, src_lang: str, tgt_lang: str) -> Iterable
             return _ANYWHERE
 
 
+def put_in(text: str, stand_ins: Sequence[StandIn]) -> str:
+    """The text with what is meant in the place of the words that stand in for it."""
+    for one in stand_ins:
+        text = _whole(one.source).sub(lambda _, one=one: one.meant, text)  # type: ignore[misc]
+    return text
+
+
 def put_back(source: str, translation: str, stand_ins: Sequence[StandIn]) -> str | None:
     """The translation with what is meant; None where a stand-in did not come through as often as it was put in."""
     for one in stand_ins:
