@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from itertools import pairwise
 from typing import Any
 
@@ -15,9 +17,9 @@ from regard.config import DecodeConfig, ModelConfig
 from regard.core.native import library
 from regard.decode.beam import beam_search
 from regard.decode.constraints import NEVER_CHOSEN
-from regard.decode.engine import FORMS, Engine, Form, build_engine
+from regard.decode.engine import FORMS, Engine, Form, PositionTable, build_engine
 from regard.decode.search import pad_sources, search
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
 from regard.models.transformer import Transformer
 from regard.text.tokenizer import BOS, EOS
 
@@ -111,6 +113,18 @@ def test_the_search_takes_the_steps_that_are_offered(form: Form) -> None:
         assert [one.score for one in sentence] == pytest.approx([one.score for one in other], abs=1e-5)
 
 
+def test_empty_prefixes_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of a long text has none: it is searched as fast as without, and a wrong number is still an error."""
+    engine = engine_of(make_model())
+    src_BM = pad_sources([[5, 6], [7]], torch.device("cpu"))
+    how: dict[str, Any] = {"beam": 2, "length_penalty": 0.6, "max_lengths": [5, 4]}
+    expected = beam_search(engine, src_BM, **how)
+    monkeypatch.setattr(engine, "step", None)
+    assert beam_search(engine, src_BM, prefixes=[[], []], **how) == expected
+    with pytest.raises(ConfigError, match="there are 2 sentences but 0 prefixes"):
+        beam_search(engine, src_BM, prefixes=[], **how)
+
+
 @given(sources=SOURCES, form=st.sampled_from(FORMS))
 @settings(max_examples=15, deadline=None)
 def test_batch_mates_do_not_matter(sources: list[list[int]], form: Form) -> None:
@@ -145,14 +159,67 @@ def test_several_threads_may_search_at_once() -> None:
 
 
 @pytest.mark.parametrize("damage", [torch.nan, torch.inf])
-@pytest.mark.parametrize("form", ["float32", "bfloat16"])
-def test_damaged_weights_are_an_error(damage: float, form: Form) -> None:
-    model = make_model()
-    model.output.weight[7, 3] = damage
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["output.weight", "encoder.1.around_ffn.norm.weight", "decoder.0.cross.qkv.bias"])
+def test_damaged_weights_are_an_error(damage: float, form: Form, name: str) -> None:
+    model = make_model(d_model=36, n_heads=3)  # fills no whole vector
+    model.get_parameter(name)[-1] = damage
     with pytest.raises(RegardError, match="not a number for target token 1"):
         beam_search(
             engine_of(model, form), pad_sources([[5]], torch.device("cpu")), beam=2, length_penalty=0.6, max_lengths=[4]
         )
+
+
+def test_what_is_not_there_is_not_read() -> None:
+    """Beyond the tables of embeddings and of positions, the model says so, too."""
+    engine = engine_of(make_model(position="learned", max_positions=6))
+    for sources, limit, wrong, message in (
+        ([[5] * 6], 4, ValueError, "7 tokens, but this model has learned positions for only 6"),
+        ([[5]], 7, ValueError, "7 tokens, but this model has learned positions for only 6"),
+        ([[5, VOCABULARY]], 4, IndexError, "source token 96, but this model has only 96"),
+    ):
+        with pytest.raises(wrong, match=message):
+            beam_search(
+                engine, pad_sources(sources, torch.device("cpu")), beam=2, length_penalty=0.6, max_lengths=[limit]
+            )
+
+
+def test_the_table_of_positions_is_long_enough_whatever_another_thread_does() -> None:
+    class Raced(PositionTable):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if isinstance(value, Tensor) and len(value) > 256:  # another thread had begun before, with less
+                super().__setattr__(name, value[:256])
+
+    table_LD = Raced(make_model().src_positions, 64).up_to(1000)
+    assert table_LD is not None
+    assert len(table_LD) == 1000
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+def test_a_model_may_move_on_without_its_engine(position: str) -> None:
+    model = make_model(position=position)
+    engine = engine_of(model)
+    before = first_logits(engine, [[5, 6, 7], [8]])
+    shapes = [parameter.shape for parameter in model.parameters()]
+    model.double()
+    elsewhere = [torch.full(shape, torch.nan) for shape in shapes]  # where the weights were, if nobody held them
+    assert torch.equal(first_logits(engine, [[5, 6, 7], [8]]), before)
+    del elsewhere
+
+
+def test_a_state_that_is_forgotten_together_with_its_engine_is_freed_first() -> None:
+    """As a traceback that nobody keeps has them: what the state has borrowed must go back to somebody."""
+    engine = engine_of(make_model())
+    state = engine.begin(pad_sources([[5]], torch.device("cpu")), 2)
+    freed: list[str] = []
+    weakref.finalize(engine, freed.append, "engine")
+    weakref.finalize(state, freed.append, "state")
+    cycle: list[object] = [engine, state]
+    cycle.append(cycle)
+    del engine, state, cycle
+    gc.collect()
+    assert freed == ["state", "engine"]
 
 
 def test_without_the_kernels_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:

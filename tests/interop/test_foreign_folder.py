@@ -158,6 +158,7 @@ def test_damaged_folders(marian_folder: Any, tmp_path: Path, name: str, content:
         ({"encoder_layers": 1}, r"does not: model\.encoder\.layers\.1\.fc1\.bias, .* and 11 more"),
         ({"encoder_layers": 3}, r"have no model\.encoder\.layers\.2"),
         ({"vocab_size": 20}, "vocab_size is 20, but the list of words"),
+        ({"decoder_start_token_id": 900}, "decoder_start_token_id = 900, but the words are numbered from 0 to"),
         ({"d_model": 16}, r"has the shape \(32, 32\); \(16, 16\) follows from config\.json"),
     ],
 )
@@ -165,6 +166,24 @@ def test_other_models_are_refused(marian_folder: Any, tmp_path: Path, settings: 
     folder = marian_folder()
     change(folder / "config.json", **settings)
     with pytest.raises(ModelFolderError, match=message):
+        import_folder(folder, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"length_penalty": -1.0}, r"decode\.length_penalty = -1\.0 is too small"),
+        ({"num_beams": 200}, r"decode\.beam = 200 is too large; the most is 100"),
+        ({"max_length": 1}, r"decode\.max_length_extra = 0 is too small"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(
+    marian_folder: Any, tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    folder = marian_folder()
+    change(folder / "generation_config.json", **settings)
+    with pytest.raises(ModelFolderError, match=f"has settings that Regard has not: {message}"):
         import_folder(folder, tmp_path / "ours")
     assert not (tmp_path / "ours").exists()
 

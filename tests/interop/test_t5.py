@@ -104,6 +104,15 @@ def test_what_is_missing_is_named(t5_folder: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "ours").exists()
 
 
+@pytest.mark.parametrize("size", [62, 66])
+def test_a_table_of_another_size_is_refused(t5_folder: Any, tmp_path: Path, size: int) -> None:
+    folder = t5_folder()
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**content, "vocab_size": size}))
+    with pytest.raises(ModelFolderError, match=rf"shared\.weight has the shape \(64, 24\); \({size}, 24\) follows"):
+        import_folder(folder, tmp_path / "ours")
+
+
 def test_prefixes_of_the_settings_are_tasks(t5_folder: Any) -> None:
     folder = t5_folder()
     content = json.loads((folder / "config.json").read_text())

@@ -13,12 +13,13 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from regard.files import default_cache
+from regard.files import TEMPORARY, default_cache, sync
 
 SUFFIXES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}  # of the kernels' names
 SOURCE = Path(__file__).with_name("native.cpp")
@@ -36,17 +37,17 @@ def library(source: Path = SOURCE) -> ctypes.CDLL | None:
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "g++"), "c++", "clang++"))), None)
     if compiler is None or os.environ.get("REGARD_NATIVE") == "0":
         return None
-    path = default_cache() / "native" / f"{fingerprint(source, compiler)}.so"
     try:
+        path = default_cache() / "native" / f"{fingerprint(source, compiler)}.so"
         if not path.exists():
             compile_to(path, source, compiler)
         return ctypes.CDLL(str(path))
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, RuntimeError, subprocess.CalledProcessError):  # RuntimeError: nobody knows where home is
         return None
 
 
 def fingerprint(source: Path, compiler: str) -> str:
-    """What the binary depends on: the source, the compiler, and the processor that it was tuned for."""
+    """What the binary depends on: the source, the compiler, the processor that it was tuned for, the C library."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = "".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))}))
@@ -54,20 +55,19 @@ def fingerprint(source: Path, compiler: str) -> str:
         processor = platform.processor()
     headers = sorted({*source.parent.glob("*.h"), HEADER})
     texts = [file.read_text("utf-8") for file in (source, *headers)]
-    parts = [*texts, compiler, " ".join(FLAGS), platform.machine(), processor]
+    parts = [*texts, compiler, " ".join(FLAGS), platform.machine(), processor, *platform.libc_ver()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
 def compile_to(path: Path, source: Path, compiler: str) -> None:
-    """Compile under a temporary name, then rename: two processes at once do no harm."""
+    """Compile in a folder of one's own, then rename: two at once, processes or threads, do no harm."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        command = [compiler, *FLAGS, f"-I{HEADER.parent}", str(source), "-o", str(temporary)]
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        command = [compiler, *FLAGS, f"-I{HEADER.parent}", str(source), "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True)
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        sync(made)  # half of it under its name would never be compiled again
+        made.rename(path)
 
 
 def pointer(tensor: Tensor) -> ctypes.c_void_p:

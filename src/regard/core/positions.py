@@ -75,9 +75,12 @@ class LearnedPositions(Positions):
 
     def add(self, x_BLD: Tensor, start: int) -> Tensor:
         end = start + x_BLD.shape[1]
-        if end > len(self.table_LD):
-            raise ValueError(f"{end} tokens, but this model has learned positions for only {len(self.table_LD)}")
+        self.check(end)
         return x_BLD + self.table_LD[start:end].to(x_BLD.dtype)
+
+    def check(self, length: int) -> None:
+        if length > len(self.table_LD):
+            raise ValueError(f"{length} tokens, but this model has learned positions for only {len(self.table_LD)}")
 
 
 class RotaryPositions(Positions):

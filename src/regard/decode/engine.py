@@ -89,8 +89,9 @@ def build_searcher(model: TranslationModel, precision: SearchPrecision) -> Searc
         return engine
     if precision == "int8":
         raise ConfigError(
-            "precision int8 needs a Transformer with positions in its embeddings, a CPU and a C++ compiler; "
-            "take bfloat16, float32 or auto"
+            "precision int8 needs a Transformer in float32 with positions in its embeddings, a feed-forward network of "
+            f"the kind {', '.join(ACTIVATIONS)}, sizes in fours, a CPU, a C++ compiler and a cache to keep what it "
+            "compiles; take bfloat16, float32 or auto"
         )
     if choose_dtype(precision, device) == torch.bfloat16:
         return copy.deepcopy(model).bfloat16()
@@ -123,9 +124,9 @@ class Engine:
         self.call = {name: bind(native, f"regard_{name}", *kinds) for name, kinds in FUNCTIONS.items()}
         self.src_positions = PositionTable(model.src_positions, model.config.d_model)
         self.tgt_positions = PositionTable(model.tgt_positions, model.config.d_model)
-        weights = list_weights(model)
-        # Embeddings and norms stay where they are in the model; the matrices are packed.
-        addresses = np.array([tensor.data_ptr() for tensor in weights], np.uint64)
+        # Embeddings and norms stay where they are, also when the model moves on (model.double()); matrices are packed.
+        self.weights = [tensor.detach() for tensor in list_weights(model)]
+        addresses = np.array([tensor.data_ptr() for tensor in self.weights], np.uint64)
         barred = np.array(NEVER_CHOSEN, np.int64)
         c = model.config
         norm = model.encoder[0].around_ffn.norm
@@ -166,6 +167,8 @@ class Engine:
         return self.model(src_BM, tgt_BL)  # type: ignore[no-any-return]
 
     def sources(self, src_BM: Tensor, max_length: int) -> Sources:
+        if src_BM.numel() and src_BM.max() >= self.model.config.src_vocab_size:  # there is no row to read
+            raise IndexError(f"source token {src_BM.max()}, but this model has only {self.model.config.src_vocab_size}")
         real_BM = src_BM != PAD
         return Sources(self, src_BM[real_BM].numpy(), real_BM.sum(dim=1).numpy(), max_length)
 
@@ -236,11 +239,16 @@ class EngineState:
     def __init__(self, engine: Engine, handle: int, sources: Sources) -> None:
         self.engine, self.handle = engine, handle
         self.sources = sources  # whose table of positions is read at every step
-        weakref.finalize(self, engine.call["state_free"], handle)
+        weakref.finalize(self, free_state, engine, handle)
 
     def reorder(self, rows_R: Tensor) -> None:
         rows_R = rows_R.contiguous()
         self.engine.call["reorder"](self.handle, rows_R.data_ptr(), len(rows_R))
+
+
+def free_state(engine: Engine, handle: int) -> None:
+    """Holds the engine until then: what the state has borrowed goes back to it."""
+    engine.call["state_free"](handle)
 
 
 class PositionTable:
@@ -249,15 +257,19 @@ class PositionTable:
     def __init__(self, positions: Positions, d_model: int) -> None:
         self.positions, self.d_model = positions, d_model
         self.table_LD = torch.empty(0, d_model)
+        if isinstance(positions, LearnedPositions):
+            self.table_LD = positions.table_LD.detach()
 
     def up_to(self, length: int) -> Tensor | None:
         if type(self.positions) is Positions:
             return None
         if isinstance(self.positions, LearnedPositions):
-            return self.positions.table_LD
-        if length > len(self.table_LD):
-            self.table_LD = sinusoids(max(length, 256, 2 * len(self.table_LD)), self.d_model).float()
-        return self.table_LD
+            self.positions.check(length)
+            return self.table_LD
+        table_LD = self.table_LD  # read once: another thread may put a shorter one there
+        if length > len(table_LD):
+            self.table_LD = table_LD = sinusoids(max(length, 256, 2 * len(table_LD)), self.d_model).float()
+        return table_LD
 
 
 def list_weights(model: Transformer) -> list[Tensor]:

@@ -56,20 +56,25 @@ inline void round_here(Floats& value) {
 #endif
 }
 
-// Written with vectors, because a compiler makes a chain of comparisons of it.
+// NaN if there is one. Written with vectors, because a compiler makes a chain of comparisons of it.
 inline float largest_magnitude(const float* values, int64_t size) {
-  Words largest = {};  // the bits of positive numbers have their order
-  const Words magnitude = Words{} + 0x7fffffff;
+  constexpr int32_t MAGNITUDE = 0x7fffffff;  // all but the sign: such bits have the order of the numbers, NaN the last
+  Words largest = {};
   int64_t i = 0;
   for (; i + LANES <= size; i += LANES) {
     Words some;
     std::memcpy(&some, values + i, sizeof some);
-    some &= magnitude;
+    some &= MAGNITUDE;
     largest = some > largest ? some : largest;
   }
-  float found = 0;
-  for (int lane = 0; lane < LANES; ++lane) found = std::max(found, Floats(largest)[lane]);
-  for (; i < size; ++i) found = std::max(found, std::fabs(values[i]));
+  int32_t bits = 0, one;
+  for (int lane = 0; lane < LANES; ++lane) bits = std::max<int32_t>(bits, largest[lane]);
+  for (; i < size; ++i) {
+    std::memcpy(&one, values + i, 4);
+    bits = std::max(bits, one & MAGNITUDE);
+  }
+  float found;
+  std::memcpy(&found, &bits, 4);
   return found;
 }
 
@@ -282,9 +287,8 @@ class Product {
   void pack(const float* from, int64_t column, int64_t width) {
     float factor = 1.0f;
     if constexpr (Form::QUANTISED) {
-      float largest = 0;
-      for (int64_t i = 0; from && i < width; ++i) largest = std::max(largest, std::fabs(from[i]));
-      scale_[column] = std::max(largest / 127.0f, 1e-12f);
+      const float largest = from ? largest_magnitude(from, width) : 0.0f;
+      scale_[column] = std::max(largest / 127.0f, 1e-12f);  // NaN stays: std::max keeps its first
       factor = 1.0f / scale_[column];
     }
     int32_t total = 0;

@@ -119,6 +119,13 @@ class ForeignConfig:
             raise ModelFolderError(f"{self.where}: {name} must be a whole number, not {value!r}")
         return value
 
+    def token(self, name: str, size: int, default: int) -> int:
+        """The number of one of `size` words."""
+        value = self.number(name, default)
+        if not 0 <= value < size:
+            raise ModelFolderError(f"{self.where}: {name} = {value}, but the words are numbered from 0 to {size - 1}")
+        return value
+
     def real(self, name: str, default: float | None = None) -> float:
         value = self.get(name, default)
         if not isinstance(value, int | float) or isinstance(value, bool):

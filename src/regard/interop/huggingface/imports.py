@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.config import FamilyConfig
-from regard.errors import ModelFolderError
+from regard.config import FamilyConfig, build, to_dict
+from regard.errors import ConfigError, ModelFolderError
 from regard.files import atomic_folder
-from regard.folder import write_model
+from regard.folder import ModelDescription, write_model
 from regard.interop.huggingface.bert import import_bert
 from regard.interop.huggingface.deepseek import import_deepseek
 from regard.interop.huggingface.folder import ForeignFolder, Imported, Say
@@ -29,6 +29,7 @@ def import_folder(source: Path, target: Path, say: Say = lambda text: None) -> I
     if target.exists():
         raise ModelFolderError(f"{target} exists already; name another folder")
     imported = convert(ForeignFolder(source, say))
+    check_settings(source, imported.description)
     check_fit(imported.description.model, imported.weights)
     with atomic_folder(target) as temporary:
         write_model(temporary, imported.description, imported.weights, card(source, imported))
@@ -56,6 +57,15 @@ def convert(folder: ForeignFolder) -> Imported:
                 f"{folder.path} is a model of the type {other!r}, which Regard does not have; "
                 f"it imports {', '.join(KNOWN)}"
             )
+
+
+def check_settings(source: Path, description: ModelDescription) -> None:
+    """What is written must be what can be read again: some settings go further there than here."""
+    try:
+        for name, settings in (("model", description.model), ("decode", description.decode)):
+            build(type(settings), to_dict(settings), name)
+    except ConfigError as error:
+        raise ModelFolderError(f"{source} has settings that Regard has not: {error}") from None
 
 
 def check_fit(config: FamilyConfig, weights: Mapping[str, np.ndarray]) -> None:

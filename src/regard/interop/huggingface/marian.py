@@ -71,7 +71,7 @@ def import_marian(folder: ForeignFolder) -> Imported:
         raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None
     check_numbers(folder.config, source, target)
     src_order, tgt_order = listed_order(source), listed_order(target)
-    tgt_order[BOS] = folder.config.number("decoder_start_token_id", tgt_order[BOS])
+    tgt_order[BOS] = folder.config.token("decoder_start_token_id", len(target), tgt_order[BOS])
     config = marian_config(folder.config, len(src_order), len(tgt_order))
     has_start = START_PIECE in target
     weights = marian_weights(folder.tensors(), folder.config, config, src_order, tgt_order, has_start)

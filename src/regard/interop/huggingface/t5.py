@@ -39,7 +39,7 @@ def import_t5(folder: ForeignFolder) -> Imported:
     proto = folder.bytes(PIECES)
     numbers = number_pieces(folder, proto)
     order = listed_order(numbers)
-    order[BOS] = folder.config.number("decoder_start_token_id", folder.config.number("pad_token_id", order[BOS]))
+    order[BOS] = folder.config.token("decoder_start_token_id", len(numbers), order[BOS])
     own_output = has_own_output(tensors)
     config = t5_config(folder.config, len(order), own_output)
     weights = t5_weights(tensors, config, order)
@@ -119,9 +119,8 @@ def t5_weights(tensors: ForeignTensors, config: T5Config, order: list[int]) -> W
     for ours, side in (("src_positions", "encoder"), ("tgt_positions", "decoder")):
         name = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         weights[f"{ours}.table"] = tensors.take(name, config.n_buckets, config.n_heads)
-    table = tensors.take_if_there("shared.weight")
-    if table is None:
-        table = tensors.take("encoder.embed_tokens.weight")
+    shared = "shared.weight" if "shared.weight" in tensors else "encoder.embed_tokens.weight"
+    table = tensors.take(shared, len(order) - 1, config.d_model)  # without begin, which is a copy
     weights["tgt_embedding.weight"] = table[order]
     if config.sharing == "inputs":
         weights["output.weight"] = tensors.take("lm_head.weight", *table.shape)[order]
