@@ -42,6 +42,25 @@ def test_each_is_whole_and_small_and_says_what_it_is(folder: Path) -> None:
         assert (folder / PROBES).stat().st_size < 3_000_000
 
 
+def test_a_dozen_translations(bundled: Translator) -> None:
+    wanted = {
+        "我爱你": "I love you.",
+        "你好": "Hello",
+        "苹果": "apple",
+        "我吃鱼。": "I eat fish.",
+        "你能告诉我图书馆在哪里吗？": "Can you tell me where the library is?",
+        "我不会说法语。": "I can't speak French.",
+        "今天很冷。": "It's cold today.",
+        "I love you.": "我爱你。",
+        "hello": "你好",
+        "Where is the library?": "图书馆在哪里？",
+        "How much does this cost?": "这个多少钱？",
+        "I don't speak French.": "我不会说法语。",
+        "What time is it?": "现在几点？",
+    }
+    assert dict(zip(wanted, bundled(list(wanted)), strict=True)) == wanted
+
+
 @pytest.mark.parametrize("word", ["苹果", "图书馆", "你好", "星期三", "hello", "Wednesday", "apple", "library"])
 def test_a_common_word_is_a_word(bundled: Translator, word: str) -> None:
     [found] = bundled.translate([word])
