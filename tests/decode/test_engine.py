@@ -113,18 +113,6 @@ def test_the_search_takes_the_steps_that_are_offered(form: Form) -> None:
         assert [one.score for one in sentence] == pytest.approx([one.score for one in other], abs=1e-5)
 
 
-def test_empty_prefixes_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest of a long text has none: it is searched as fast as without, and a wrong number is still an error."""
-    engine = engine_of(make_model())
-    src_BM = pad_sources([[5, 6], [7]], torch.device("cpu"))
-    how: dict[str, Any] = {"beam": 2, "length_penalty": 0.6, "max_lengths": [5, 4]}
-    expected = beam_search(engine, src_BM, **how)
-    monkeypatch.setattr(engine, "step", None)
-    assert beam_search(engine, src_BM, prefixes=[[], []], **how) == expected
-    with pytest.raises(ConfigError, match="there are 2 sentences but 0 prefixes"):
-        beam_search(engine, src_BM, prefixes=[], **how)
-
-
 @given(sources=SOURCES, form=st.sampled_from(FORMS))
 @settings(max_examples=15, deadline=None)
 def test_batch_mates_do_not_matter(sources: list[list[int]], form: Form) -> None:

@@ -71,10 +71,9 @@ def beam_search(
     """
     check_options(beam, length_penalty, n_best)
     lengths = check_lengths(max_lengths, src_BM.shape[0])
-    forced_BP = stack_prefixes(prefixes, lengths, src_BM.device)
-    plain = rule == "paper" and forced_BP is None and not (no_repeat_ngram or observe)
-    if isinstance(model, Engine) and lengths and plain:
+    if isinstance(model, Engine) and lengths and rule == "paper" and not (prefixes or no_repeat_ngram or observe):
         return model.beam_search(src_BM, beam, length_penalty, lengths, n_best)
+    forced_BP = stack_prefixes(prefixes, lengths, src_BM.device)
     full = rule == "huggingface" and beam > 1
     found: Found = (FullBeamFound if full else PaperFound)(lengths, beam if full else n_best, length_penalty, rule)
     candidates = 2 * beam if full else beam
