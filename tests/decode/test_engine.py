@@ -19,7 +19,7 @@ from regard.decode.beam import beam_search
 from regard.decode.constraints import NEVER_CHOSEN
 from regard.decode.engine import FORMS, Engine, Form, PositionTable, build_engine
 from regard.decode.search import pad_sources, search
-from regard.errors import ConfigError, RegardError
+from regard.errors import RegardError
 from regard.models.transformer import Transformer
 from regard.text.tokenizer import BOS, EOS
 
