@@ -111,6 +111,7 @@ def test_when_the_reader_is_gone_too_it_saves_all_the_same(recipe: Path, number:
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # under nohup it would be ignored, as it should be
     ) as process:
         assert process.stdout is not None
         next(line for line in process.stdout if line.startswith("step "))
