@@ -3,10 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install page chromium demo demo-translate demo-train test bench clean
+.PHONY: help install page chromium demo test bench clean
 
 help:
-	@echo "make demo    translate with the models that come with Regard, or train a toy one for a minute"
+	@echo "make demo    translate with the models that come with Regard, and look at the attention"
 	@echo "make test    every check: style, types, layers, tests"
 	@echo "make page    build the explorer's page, if web/ has changed"
 	@echo "make bench   speed and memory beside PyTorch's own Transformer, Hugging Face Marian, Eole, CTranslate2 (an hour)"
@@ -37,10 +37,7 @@ chromium:
 		{ $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends chromium; } \
 			>/dev/null 2>&1 || echo "NO CHROMIUM, AND NONE COULD BE INSTALLED: the page is NOT tested in a browser"
 
-# With the models that come with Regard; without them, what a minute of training gives.
-demo: $(if $(wildcard src/regard/bundled/*/SHA256SUMS),demo-translate,demo-train)
-
-demo-translate: install
+demo: install
 	@mkdir -p demo
 	@printf '我爱你。\n图书馆在哪里？\n他昨天买了三本书。\nI love you.\nWhere is the library?\nShe is reading a book.\n' > demo/sentences.txt
 	@echo "With the models that come with Regard (regard models):"
@@ -63,25 +60,6 @@ demo-translate: install
 	@echo "  regard params base                       every matrix of the paper's model"
 	@echo "  regard doctor                            what this machine can do"
 	@echo "  README.md, 'Train your own'              a translator from your own sentences"
-
-demo-train: install
-	@echo "A Transformer learns to say words in reverse order, from nothing, in about a minute."
-	@rm -rf demo
-	@$(BIN)/regard train recipes/reverse.toml --run demo/reverse
-	@printf 'red green blue\nmorning coffee brother happy dog\nwind rain snow sun\n' > demo/words.txt
-	@echo
-	@echo '$$ regard translate demo/words.txt --model demo/reverse/model'
-	@$(BIN)/regard translate demo/words.txt --model demo/reverse/model > demo/reversed.txt
-	@paste -d '|' demo/words.txt demo/reversed.txt | sed 's/|/  →  /'
-	@echo
-	@echo "What to try next:"
-	@echo "  source .venv/bin/activate"
-	@echo "  regard translate 'red green blue' --model demo/reverse/model --json --align"
-	@echo "  regard explore --model demo/reverse/model 'red green blue'    see inside it, in your browser"
-	@echo "  regard params base               every matrix of the paper's model"
-	@echo "  regard plot demo/reverse         the curves of this training"
-	@echo "  regard doctor                    what this machine can do"
-	@echo "  README.md, 'Train your own'      a translator from your own sentences"
 
 test: install chromium
 	@echo "== style";  $(BIN)/ruff check . && $(BIN)/ruff format --check -q .

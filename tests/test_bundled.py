@@ -1,4 +1,4 @@
-"""The models that come with the package, where a checkout has them."""
+"""The models that come with the package."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from regard.text.guards import faults, is_grave
 from regard.weights import holds_bfloat16
 
 MOST_BYTES = 20_000_000  # each
-
-pytestmark = pytest.mark.skipif(not model_folders(BUNDLED), reason="no model comes with this checkout")
 
 
 @pytest.fixture(scope="module")
