@@ -35,9 +35,15 @@ class TranslationTask:
         train = run.train
         self.run, self.device, self.tokenizer = run, device, prepared.tokenizer
         self.model = translation_model(run.model).to(device)
-        sampling = run.data.tokenizer.sampling
+        settings = run.data.tokenizer
         self.stream = Batches(
-            prepared.train, prepared.weights, train.batch_tokens, train.seed, prepared.tokenizer, sampling
+            prepared.train,
+            prepared.weights,
+            train.batch_tokens,
+            train.seed,
+            prepared.tokenizer,
+            settings.sampling,
+            settings.sampling_after,
         )
         self.tokens_per_epoch = self.stream.tokens_per_epoch
         valid = [pair for pair in prepared.valid if self.fits(pair)]

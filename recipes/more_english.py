@@ -1,0 +1,46 @@
+"""Everyday English that has no Chinese yet, to be translated back: more for the Chinese → English model to learn from.
+
+    python recipes/more_english.py runs/back-translated/en.txt
+    regard translate runs/back-translated/en.txt --from en --to zh --beam 1 --output runs/back-translated/zh.txt
+
+The sentences are those of Tatoeba that have a German translation (REGARD_DATA's tatoeba-de-en; CC-BY 2.0 FR), without
+those that tatoeba-zh-en has in any of its splits: what is measured must not be learnt.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import unicodedata
+from pathlib import Path
+
+from regard.files import atomic_write
+
+SPLITS = ("train", "valid", "test")
+
+
+def lines(corpus: str, split: str) -> list[str]:
+    folder = Path(os.environ.get("REGARD_DATA", "../shared/data"))
+    return gzip.decompress((folder / corpus / f"{split}.en.gz").read_bytes()).decode("utf-8").splitlines()
+
+
+def same(sentence: str) -> str:
+    """What two sentences have in common that count as one: letters and digits, whatever their case."""
+    return "".join(c for c in unicodedata.normalize("NFKC", sentence).lower() if c.isalnum())
+
+
+def more_english() -> list[str]:
+    known = {same(line) for split in SPLITS for line in lines("tatoeba-zh-en", split)}
+    found = {same(line): line for split in SPLITS for line in lines("tatoeba-de-en", split)}
+    return [line for key, line in found.items() if key and key not in known]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    path = Path(sys.argv[1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sentences = more_english()
+    atomic_write(path, "".join(f"{line}\n" for line in sentences).encode())
+    print(f"{path}: {len(sentences):,} sentences")
