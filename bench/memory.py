@@ -40,6 +40,7 @@ def run_alone(system: str, size: str) -> None:
     from steps import NAMES, peer_step, regard_step
     from work import config_of, make_batches
 
+    from regard.models.transformer import Transformer
     from regard.train.memory import keep_freed_memory
 
     imported = peak_megabytes()
@@ -48,7 +49,7 @@ def run_alone(system: str, size: str) -> None:
     dtype = next(dtype for dtype, known in NAMES.items() if known == name)
     if who == "regard":
         keep_freed_memory()
-        step = regard_step(config_of(size), dtype)
+        step = regard_step(Transformer(config_of(size)), dtype)
     else:
         step = peer_step(TorchTransformer(config_of(size)), dtype)
     for batch in make_batches(STEPS, size):

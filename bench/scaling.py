@@ -21,6 +21,7 @@ from steps import NAMES, dtypes, peer_step, regard_step
 from work import BATCH_TOKENS, TOY_BATCH_TOKENS, config_of, make_batch
 
 from regard.config import ModelConfig
+from regard.models.transformer import Transformer
 from regard.train.memory import keep_freed_memory
 
 LENGTH = 24
@@ -64,7 +65,7 @@ def compare(point: Point, repeats: int) -> Comparison:
     rows = max(1, point.tokens // point.length)
     batch = make_batch(rng, rows, point.length, point.length, config.tgt_vocab_size)
     dtype = dtypes()[-1]
-    peer, own = peer_step(TorchTransformer(config), dtype), regard_step(config, dtype)
+    peer, own = peer_step(TorchTransformer(config), dtype), regard_step(Transformer(config), dtype)
     works = {f"nn.Transformer {NAMES[dtype]}": lambda: peer(batch), f"regard {NAMES[dtype]}": lambda: own(batch)}
     seconds = seconds_in_turn(works, repeats)
     figures = {name: [1e6 * value / batch.n_tokens for value in values] for name, values in seconds.items()}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.config import ModelConfig
 from regard.core.precision import choose_dtype
 from regard.data.batches import Batch
 from regard.models.transformer import Transformer
@@ -19,6 +19,7 @@ from regard.train.optimizer import build_optimizer
 SMOOTHING, BETAS, EPS = 0.1, (0.9, 0.98), 1e-9
 NAMES = {torch.float32: "float32", torch.bfloat16: "bf16"}
 Step = Callable[[Batch], float]
+Rate = Callable[[int], float]  # of learning, at step 1, 2, …
 
 
 def dtypes() -> list[torch.dtype]:
@@ -31,26 +32,37 @@ def tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     return torch.from_numpy(batch.src), torch.from_numpy(batch.tgt_in), torch.from_numpy(batch.tgt_out)
 
 
-def regard_step(config: ModelConfig, dtype: torch.dtype) -> Step:
-    model = Transformer(config)
+def constant(step: int) -> float:
+    return 1e-3
+
+
+def update(optimizer: torch.optim.Optimizer, lr: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def regard_step(model: Transformer, dtype: torch.dtype, rate: Rate = constant) -> Step:
     model.compute_dtype = dtype
     optimizer = build_optimizer("adam", model.parameters(), BETAS, EPS, 0.0)
+    steps = count(1)
 
     def step(batch: Batch) -> float:
         src, tgt_in, tgt_out = tensors(batch)
         hidden, real = model.hidden(src, tgt_in), tgt_out != PAD
         loss = vocabulary_loss(hidden[real], model.output.weight, tgt_out[real], SMOOTHING).objective / batch.n_tokens
         loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        update(optimizer, rate(next(steps)))
         return loss.item()
 
     return step
 
 
-def peer_step(model: nn.Module, dtype: torch.dtype) -> Step:
+def peer_step(model: nn.Module, dtype: torch.dtype, rate: Rate = constant) -> Step:
     """`model` maps source and target ids to logits; bf16 is PyTorch's autocast, as its users have it."""
     optimizer = torch.optim.Adam(model.parameters(), betas=BETAS, eps=EPS, fused=True)
+    steps = count(1)
     model.train()
 
     def step(batch: Batch) -> float:
@@ -61,8 +73,7 @@ def peer_step(model: nn.Module, dtype: torch.dtype) -> Step:
             logits.float().flatten(0, 1), tgt_out.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
         )
         loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        update(optimizer, rate(next(steps)))
         return loss.item()
 
     return step

@@ -25,6 +25,7 @@ from work import config_of, make_batches
 
 from regard.config import ModelConfig
 from regard.data.batches import Batch
+from regard.models.transformer import Transformer
 from regard.text.tokenizer import PAD
 from regard.train.memory import keep_freed_memory
 
@@ -38,7 +39,7 @@ def make_systems(config: ModelConfig, report: Report) -> dict[str, Step]:
             continue
         for dtype in dtypes():
             systems[f"{name} {NAMES[dtype]}"] = peer_step(build(config), dtype)
-    return systems | {f"regard {NAMES[dtype]}": regard_step(config, dtype) for dtype in dtypes()}
+    return systems | {f"regard {NAMES[dtype]}": regard_step(Transformer(config), dtype) for dtype in dtypes()}
 
 
 def over(batches: Sequence[Batch], step: Step) -> Work:

@@ -8,6 +8,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from regard.models.transformer import Transformer
+
 Script = Callable[[str], ModuleType]
 
 PEERS = ("nn.Transformer", "Hugging Face Marian", "Eole", "OpenNMT-py")
@@ -59,6 +61,6 @@ def test_our_step_learns(script: Script) -> None:
     work, steps = script("work"), script("steps")
     torch.manual_seed(1)
     batch = work.make_batches(1, "toy")[0]
-    step = steps.regard_step(work.config_of("toy"), torch.float32)
+    step = steps.regard_step(Transformer(work.config_of("toy")), torch.float32)
     first, *_, last = [step(batch) for _ in range(30)]
     assert last < 0.95 * first

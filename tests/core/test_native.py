@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.core.native import fingerprint, library
+from regard.core.native import NoKernels, fingerprint, library, load
 
 
 @pytest.fixture
@@ -60,3 +60,20 @@ def test_another_c_library_has_kernels_of_its_own(source: Path, monkeypatch: pyt
     here = fingerprint(source, "g++")
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "0.1"))
     assert fingerprint(source, "g++") != here
+
+
+def test_why_there_are_none(source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.parent.write_text("a file where the folder should be")
+    with pytest.raises(NoKernels, match=f"cannot be kept in the cache: .*{cache.parent.name}"):
+        load(source)
+    cache.parent.unlink()
+    source.write_text("this is no C++")
+    with pytest.raises(NoKernels, match=r"g\+\+ cannot compile them: ."):
+        load(source)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(NoKernels, match="need a C\\+\\+ compiler"):
+        load(source)
+    monkeypatch.setenv("REGARD_NATIVE", "0")
+    with pytest.raises(NoKernels, match="REGARD_NATIVE is 0"):
+        load(source)

@@ -172,6 +172,15 @@ def test_what_is_not_there_is_not_read() -> None:
             )
 
 
+def test_no_more_tokens_than_there_is_room_for() -> None:
+    engine = engine_of(make_model())
+    state = engine.begin(pad_sources([[5, 6]], torch.device("cpu")), max_length=2)
+    for _ in range(2):
+        engine.step(torch.tensor([7]), state)
+    with pytest.raises(IndexError, match="begin with a larger max_length"):
+        engine.step(torch.tensor([7]), state)
+
+
 def test_the_table_of_positions_is_long_enough_whatever_another_thread_does() -> None:
     class Raced(PositionTable):
         def __setattr__(self, name: str, value: object) -> None:

@@ -78,7 +78,7 @@ def computing() -> dict[str, Any]:
     import torch
 
     from regard.cli.expectation import Machine, expectations
-    from regard.core.native import library
+    from regard.core.native import NoKernels, load
     from regard.core.precision import choose_dtype, cpu_matrix_units
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -86,7 +86,12 @@ def computing() -> dict[str, Any]:
     chosen = choose_dtype("auto", device)
     speed = {name: gigaflops(getattr(torch, name), device) for name in ("float32", "bfloat16")}
     precision = str(chosen).removeprefix("torch.")
-    kernels, threads = library() is not None, torch.get_num_threads()
+    try:
+        load()
+        no_kernels = None
+    except NoKernels as error:
+        no_kernels = str(error)
+    kernels, threads = no_kernels is None, torch.get_num_threads()
     vnni = torch.cpu._is_vnni_supported()
     here = Machine(device.type == "cuda", speed, precision, units, threads, kernels, vnni)
     return {
@@ -95,6 +100,7 @@ def computing() -> dict[str, Any]:
         "device": device.type,
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "native_kernels": kernels,
+        "no_kernels_reason": no_kernels,
         "matrix_units": units or None,
         "precision": precision,
         "precision_reason": reason(device.type, units, precision),
@@ -164,7 +170,7 @@ def readable(found: dict[str, Any]) -> str:
         "GPU": found["gpu"] or "none that torch can use",
         "matrix units": found["matrix_units"] or "none (neither AMX nor AVX512-BF16)",
         "precision": f"{found['precision']}, because {found['precision_reason']}",
-        "C++ kernels": "in use" if found["native_kernels"] else "not in use: they need a C++ compiler such as g++",
+        "C++ kernels": "in use" if found["native_kernels"] else f"not in use: {found['no_kernels_reason']}",
         "matrix products": speeds,
         **{name: "not set" if value is None else value for name, value in found["variables"].items()},
         **{

@@ -31,19 +31,36 @@ FLAGS = (
 )
 
 
+class NoKernels(Exception):
+    """They cannot be had; the message says why."""
+
+
 @functools.cache
 def library(source: Path = SOURCE) -> ctypes.CDLL | None:
     """The compiled kernels of a file, or None where they cannot be had."""
-    compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "g++"), "c++", "clang++"))), None)
-    if compiler is None or os.environ.get("REGARD_NATIVE") == "0":
+    try:
+        return load(source)
+    except NoKernels:
         return None
+
+
+def load(source: Path = SOURCE) -> ctypes.CDLL:
+    """The compiled kernels of a file, compiled now if they have not been."""
+    if os.environ.get("REGARD_NATIVE") == "0":
+        raise NoKernels("the environment variable REGARD_NATIVE is 0")
+    compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "g++"), "c++", "clang++"))), None)
+    if compiler is None:
+        raise NoKernels("they need a C++ compiler such as g++")
     try:
         path = default_cache() / "native" / f"{fingerprint(source, compiler)}.so"
         if not path.exists():
             compile_to(path, source, compiler)
         return ctypes.CDLL(str(path))
-    except (OSError, RuntimeError, subprocess.CalledProcessError):  # RuntimeError: nobody knows where home is
-        return None
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        raise NoKernels(f"{compiler} cannot compile them: {said[-1] if said else error}") from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where home is
+        raise NoKernels(f"they cannot be kept in the cache: {error}") from None
 
 
 def fingerprint(source: Path, compiler: str) -> str:

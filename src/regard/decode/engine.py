@@ -175,10 +175,11 @@ class Engine:
     def begin(self, src_BM: Tensor, max_length: int) -> EngineState:
         """Encode, and make room for `max_length` target tokens; one row a sentence."""
         sources = self.sources(src_BM, max_length)
-        return EngineState(self, self.call["begin"](self.handle, sources.address), sources)
+        return EngineState(self, self.call["begin"](self.handle, sources.address), sources, max_length)
 
     def step(self, tokens_R: Tensor, state: EngineState) -> Tensor:
         """Feed one token a row; logits_RV of the next."""
+        state.take_room()
         logits_RV = torch.empty(len(tokens_R), self.model.config.tgt_vocab_size)
         tokens_R = tokens_R.contiguous()
         self.call["step"](state.handle, tokens_R.data_ptr(), logits_RV.data_ptr())
@@ -236,10 +237,16 @@ class Sources:
 class EngineState:
     """What a search remembers: the sources' keys and values, the past's, and who stood where."""
 
-    def __init__(self, engine: Engine, handle: int, sources: Sources) -> None:
+    def __init__(self, engine: Engine, handle: int, sources: Sources, room: int) -> None:
         self.engine, self.handle = engine, handle
+        self.room = room  # tokens that can still be fed
         self.sources = sources  # whose table of positions is read at every step
         weakref.finalize(self, free_state, engine, handle)
+
+    def take_room(self) -> None:
+        if self.room == 0:  # the C++ side would write beyond its cache
+            raise IndexError("there was room for as many target tokens as were fed; begin with a larger max_length")
+        self.room -= 1
 
     def reorder(self, rows_R: Tensor) -> None:
         rows_R = rows_R.contiguous()

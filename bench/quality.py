@@ -1,0 +1,162 @@
+"""How soon a translator is good: minutes of training to a BLEU, ours and nn.Transformer's in float32, on one recipe.
+
+    REGARD_DATA=… python bench/quality.py                 # to 38 on Multi30k's valid: two hours on two cores
+    REGARD_DATA=… python bench/quality.py --target 30
+
+Both get the same batches, sizes, dropout, label smoothing, schedule and Adam, and begin with weights drawn alike. They
+train in turns of some steps, so that a noisy machine is noisy for both; after each turn the whole of valid is
+translated greedily and scored lower-cased, which is not counted. R-Drop is left out: the peer has none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import torch
+from peers import TorchTransformer
+from report import Comparison, Report, options
+from steps import NAMES, Step, dtypes, peer_step, regard_step
+from torch import Tensor, nn
+
+from regard.config import CorpusConfig, DecodeConfig, ModelConfig, RunConfig
+from regard.data.batches import Batches, Place
+from regard.data.prepare import Prepared
+from regard.decode.quality import measure
+from regard.decode.search import search
+from regard.files import default_cache
+from regard.models.transformer import Transformer
+from regard.recipe import load_recipe
+from regard.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from regard.train.memory import keep_freed_memory
+from regard.train.optimizer import learning_rate, paper_learning_rate
+from regard.train.tasks import prepare_run
+from regard.train.validation import exactly
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+AT_ONCE = 64
+Translate = Callable[[Sequence[str]], list[str]]
+
+
+@dataclass
+class System:
+    """A model in training."""
+
+    step: Step
+    translate: Translate
+    stream: Batches
+    place: Place = Place()
+    steps: int = 0
+    seconds: float = 0.0
+    bleu: list[float] = field(default_factory=list)
+
+    def train(self, steps: int) -> None:
+        started = time.perf_counter()
+        for batch, place in islice(self.stream.iterate(self.place), steps):
+            self.step(batch)
+            self.place = place
+        self.seconds += time.perf_counter() - started
+        self.steps += steps
+
+    def measure(self, pairs: Sequence[tuple[str, str]], language: str) -> None:
+        outputs = self.translate([source for source, _ in pairs])
+        self.bleu.append(measure(outputs, [target for _, target in pairs], language, lowercase=True)[0].score)
+
+
+@torch.inference_mode()
+def translate_plainly(model: nn.Module, tokenizer: Tokenizer, sources: Sequence[str]) -> list[str]:
+    """Greedily, the whole target again for each token: what a user of nn.Transformer writes."""
+    model.eval()
+    translations = []
+    for start in range(0, len(sources), AT_ONCE):
+        rows = [torch.tensor(ids) for ids in tokenizer.encode_src(sources[start : start + AT_ONCE])]
+        src = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+        tgt = torch.full((len(rows), 1), BOS)
+        done = torch.zeros(len(rows), dtype=torch.bool)
+        for _ in range(2 * src.shape[1] + 10):
+            chosen: Tensor = model(src, tgt)[:, -1].argmax(dim=-1)
+            tgt = torch.cat([tgt, torch.where(done, EOS, chosen)[:, None]], dim=1)
+            done |= chosen == EOS
+            if bool(done.all()):
+                break
+        translations += [tokenizer.decode_tgt(before_end(row)) for row in tgt[:, 1:].tolist()]
+    model.train()
+    return translations
+
+
+def before_end(ids: list[int]) -> list[int]:
+    return ids[: ids.index(EOS)] if EOS in ids else ids
+
+
+def translate_ours(model: Transformer, tokenizer: Tokenizer, sources: Sequence[str]) -> list[str]:
+    with exactly(model):
+        found = search(model, tokenizer.encode_src(sources), DecodeConfig(beam=1), torch.device("cpu"))
+    return [tokenizer.decode_tgt(hypotheses[0].ids) for hypotheses in found]
+
+
+def make_systems(run: RunConfig, prepared: Prepared) -> dict[str, System]:
+    train, tokenizer, config = run.train, prepared.tokenizer, run.model
+    assert isinstance(config, ModelConfig)
+
+    peak = train.lr or paper_learning_rate(config.d_model, train.warmup_steps)
+
+    def rate(step: int) -> float:
+        return learning_rate(step, train.schedule, peak, train.warmup_steps, train.max_steps)
+
+    def stream() -> Batches:
+        return Batches(prepared.train, prepared.weights, train.batch_tokens, train.seed)
+
+    torch.manual_seed(train.seed)
+    peer, own, best = TorchTransformer(config), Transformer(config), dtypes()[-1]
+    return {
+        "nn.Transformer float32": System(
+            peer_step(peer, torch.float32, rate), lambda texts: translate_plainly(peer, tokenizer, texts), stream()
+        ),
+        f"regard {NAMES[best]}": System(
+            regard_step(own, best, rate), lambda texts: translate_ours(own, tokenizer, texts), stream()
+        ),
+    }
+
+
+def toy_run() -> RunConfig:
+    run = load_recipe(RECIPES / "reverse.toml")
+    data = dataclasses.replace(run.data, train=(CorpusConfig(toy="reverse", size=200),))
+    return dataclasses.replace(run, data=data)
+
+
+def race(systems: dict[str, System], pairs: Sequence[tuple[str, str]], language: str, target: float, turn: int) -> None:
+    """Train each in turn until it has reached the target."""
+    while running := {name: one for name, one in systems.items() if not one.bleu or one.bleu[-1] < target}:
+        for name, system in running.items():
+            system.train(turn)
+            system.measure(pairs, language)
+            said = f"step {system.steps:>6,}  {system.seconds / 60:6.1f} minutes  BLEU {system.bleu[-1]:5.2f}"
+            print(f"  {name:<24}{said}", flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = options(__doc__)
+    parser.add_argument("--recipe", type=Path, default=RECIPES / "multi30k-en-de.toml")
+    parser.add_argument("--target", type=float, default=38.0, help="BLEU, lower-cased, on the recipe's valid")
+    parser.add_argument("--turn", type=int, default=250, help="steps between two looks (default: 250)")
+    args = parser.parse_args(argv)
+    keep_freed_memory()  # for both
+    report = Report()
+    run, prepared = prepare_run(toy_run() if args.toy else load_recipe(args.recipe), default_cache(), print)
+    assert isinstance(prepared, Prepared)
+    target, turn = (0.0, 2) if args.toy else (args.target, args.turn)
+    systems = make_systems(run, prepared)
+    race(systems, prepared.valid, run.data.tgt_lang, target, turn)
+    minutes = {name: [system.seconds / 60] for name, system in systems.items()}
+    what = f"time to {target:g} BLEU"
+    report.add(Comparison(what, "minutes", minutes, next(iter(systems)), less_is_better=True))
+    report.note(", ".join(f"{name}: {one.steps:,} steps to {one.bleu[-1]:.2f}" for name, one in systems.items()))
+    report.write(args.json)
+
+
+if __name__ == "__main__":
+    main()
