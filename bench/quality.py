@@ -27,11 +27,11 @@ from regard.config import CorpusConfig, DecodeConfig, ModelConfig, RunConfig
 from regard.data.batches import Batches, Place
 from regard.data.prepare import Prepared
 from regard.decode.quality import measure
-from regard.decode.search import search
+from regard.decode.search import pad_sources, search
 from regard.files import default_cache
 from regard.models.transformer import Transformer
 from regard.recipe import load_recipe
-from regard.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from regard.text.tokenizer import BOS, EOS, Tokenizer
 from regard.train.memory import keep_freed_memory
 from regard.train.optimizer import learning_rate, paper_learning_rate
 from regard.train.tasks import prepare_run
@@ -39,6 +39,7 @@ from regard.train.validation import exactly
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 AT_ONCE = 64
+CPU = torch.device("cpu")
 Translate = Callable[[Sequence[str]], list[str]]
 
 
@@ -49,7 +50,7 @@ class System:
     step: Step
     translate: Translate
     stream: Batches
-    place: Place = Place()
+    place: Place = field(default_factory=Place)
     steps: int = 0
     seconds: float = 0.0
     bleu: list[float] = field(default_factory=list)
@@ -73,10 +74,9 @@ def translate_plainly(model: nn.Module, tokenizer: Tokenizer, sources: Sequence[
     model.eval()
     translations = []
     for start in range(0, len(sources), AT_ONCE):
-        rows = [torch.tensor(ids) for ids in tokenizer.encode_src(sources[start : start + AT_ONCE])]
-        src = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
-        tgt = torch.full((len(rows), 1), BOS)
-        done = torch.zeros(len(rows), dtype=torch.bool)
+        src = pad_sources(tokenizer.encode_src(sources[start : start + AT_ONCE]), CPU)
+        tgt = torch.full((len(src), 1), BOS)
+        done = torch.zeros(len(src), dtype=torch.bool)
         for _ in range(2 * src.shape[1] + 10):
             chosen: Tensor = model(src, tgt)[:, -1].argmax(dim=-1)
             tgt = torch.cat([tgt, torch.where(done, EOS, chosen)[:, None]], dim=1)
@@ -94,7 +94,7 @@ def before_end(ids: list[int]) -> list[int]:
 
 def translate_ours(model: Transformer, tokenizer: Tokenizer, sources: Sequence[str]) -> list[str]:
     with exactly(model):
-        found = search(model, tokenizer.encode_src(sources), DecodeConfig(beam=1), torch.device("cpu"))
+        found = search(model, tokenizer.encode_src(sources), DecodeConfig(beam=1), CPU)
     return [tokenizer.decode_tgt(hypotheses[0].ids) for hypotheses in found]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.core.native import NoKernels, fingerprint, library, load
+from regard.core.native import NoKernelsError, fingerprint, library, load
 
 
 @pytest.fixture
@@ -64,16 +64,16 @@ def test_another_c_library_has_kernels_of_its_own(source: Path, monkeypatch: pyt
 
 def test_why_there_are_none(source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.parent.write_text("a file where the folder should be")
-    with pytest.raises(NoKernels, match=f"cannot be kept in the cache: .*{cache.parent.name}"):
+    with pytest.raises(NoKernelsError, match=f"cannot be kept in the cache: .*{cache.parent.name}"):
         load(source)
     cache.parent.unlink()
     source.write_text("this is no C++")
-    with pytest.raises(NoKernels, match=r"g\+\+ cannot compile them: ."):
+    with pytest.raises(NoKernelsError, match=r"g\+\+ cannot compile them: ."):
         load(source)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(NoKernels, match="need a C\\+\\+ compiler"):
+    with pytest.raises(NoKernelsError, match="need a C\\+\\+ compiler"):
         load(source)
     monkeypatch.setenv("REGARD_NATIVE", "0")
-    with pytest.raises(NoKernels, match="REGARD_NATIVE is 0"):
+    with pytest.raises(NoKernelsError, match="REGARD_NATIVE is 0"):
         load(source)

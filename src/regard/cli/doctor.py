@@ -78,7 +78,7 @@ def computing() -> dict[str, Any]:
     import torch
 
     from regard.cli.expectation import Machine, expectations
-    from regard.core.native import NoKernels, load
+    from regard.core.native import NoKernelsError, load
     from regard.core.precision import choose_dtype, cpu_matrix_units
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -89,7 +89,7 @@ def computing() -> dict[str, Any]:
     try:
         load()
         no_kernels = None
-    except NoKernels as error:
+    except NoKernelsError as error:
         no_kernels = str(error)
     kernels, threads = no_kernels is None, torch.get_num_threads()
     vnni = torch.cpu._is_vnni_supported()

@@ -31,7 +31,7 @@ FLAGS = (
 )
 
 
-class NoKernels(Exception):
+class NoKernelsError(Exception):
     """They cannot be had; the message says why."""
 
 
@@ -40,17 +40,17 @@ def library(source: Path = SOURCE) -> ctypes.CDLL | None:
     """The compiled kernels of a file, or None where they cannot be had."""
     try:
         return load(source)
-    except NoKernels:
+    except NoKernelsError:
         return None
 
 
 def load(source: Path = SOURCE) -> ctypes.CDLL:
     """The compiled kernels of a file, compiled now if they have not been."""
     if os.environ.get("REGARD_NATIVE") == "0":
-        raise NoKernels("the environment variable REGARD_NATIVE is 0")
+        raise NoKernelsError("the environment variable REGARD_NATIVE is 0")
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "g++"), "c++", "clang++"))), None)
     if compiler is None:
-        raise NoKernels("they need a C++ compiler such as g++")
+        raise NoKernelsError("they need a C++ compiler such as g++")
     try:
         path = default_cache() / "native" / f"{fingerprint(source, compiler)}.so"
         if not path.exists():
@@ -58,9 +58,9 @@ def load(source: Path = SOURCE) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()
-        raise NoKernels(f"{compiler} cannot compile them: {said[-1] if said else error}") from None
+        raise NoKernelsError(f"{compiler} cannot compile them: {said[-1] if said else error}") from None
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where home is
-        raise NoKernels(f"they cannot be kept in the cache: {error}") from None
+        raise NoKernelsError(f"they cannot be kept in the cache: {error}") from None
 
 
 def fingerprint(source: Path, compiler: str) -> str:
