@@ -7,9 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.config import ModelConfig
 from regard.decode.beam import beam_search
 from regard.decode.scoring import score_translations
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RegardError
+from regard.models.transformer import Transformer
 from regard.text.tokenizer import BOS, EOS, PAD
 
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, 11), max_size=6), min_size=1, max_size=6)
@@ -48,3 +50,14 @@ def test_what_is_no_translation_is_refused(bench: Any, translations: list[list[i
 
 def test_nothing_to_score(bench: Any) -> None:
     assert score_translations(bench.model(1, 12), torch.empty(0, 3, dtype=torch.int64), []) == []
+
+
+def test_damaged_weights_are_an_error() -> None:
+    config = ModelConfig(
+        d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, src_vocab_size=12, tgt_vocab_size=12
+    )
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        model.output.weight[-1] = torch.nan
+    with pytest.raises(RegardError, match="not a number for target token 1"):
+        score_translations(model, torch.tensor([[4, 5, EOS]]), [[6, 7]])

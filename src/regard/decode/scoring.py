@@ -7,13 +7,14 @@ Shapes: B sentences, V vocabulary, L target length with BOS or with EOS, M sourc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from regard.config import BeamRule
-from regard.decode.constraints import check_ids
+from regard.decode.constraints import check_ids, not_numbers
 from regard.decode.hypothesis import Hypothesis, penalise_length
 from regard.decode.model import SearchModel, State
 from regard.errors import ConfigError
@@ -47,6 +48,9 @@ def score_translations(
     scored = []
     for ids, row in zip(translations, log_probs_BL.tolist(), strict=True):
         token_log_probs = tuple(row[: len(ids) + 1])
+        for place, log_prob in enumerate(token_log_probs, start=1):
+            if math.isnan(log_prob):
+                raise not_numbers(place)
         total = sum(token_log_probs)
         score = total / penalise_length(len(token_log_probs), length_penalty, rule)
         scored.append(Hypothesis(tuple(ids), score, total, token_log_probs, finished=True))
