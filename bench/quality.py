@@ -1,16 +1,17 @@
 """How soon a translator is good: minutes of training to a BLEU, ours and nn.Transformer's in float32, on one recipe.
 
-    REGARD_DATA=… python bench/quality.py                 # to 38 on Multi30k's valid: two hours on two cores
+    REGARD_DATA=… python bench/quality.py                 # to 38 on Multi30k's valid: hours
     REGARD_DATA=… python bench/quality.py --target 30
 
-Both get the same batches, sizes, dropout, label smoothing, schedule and Adam, and begin with weights drawn alike. They
-train in turns of some steps, so that a noisy machine is noisy for both; after each turn the whole of valid is
-translated greedily and scored lower-cased, which is not counted. R-Drop is left out: the peer has none.
+Both get the same batches, sizes, dropout, label smoothing, schedule and Adam. They train in turns of some
+steps, so that a noisy machine is noisy for both; after each turn the whole of valid is translated greedily and scored
+lower-cased, which is not counted. R-Drop is left out: the peer has none.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -101,7 +102,6 @@ def translate_ours(model: Transformer, tokenizer: Tokenizer, sources: Sequence[s
 def make_systems(run: RunConfig, prepared: Prepared) -> dict[str, System]:
     train, tokenizer, config = run.train, prepared.tokenizer, run.model
     assert isinstance(config, ModelConfig)
-
     peak = train.lr or paper_learning_rate(config.d_model, train.warmup_steps)
 
     def rate(step: int) -> float:
@@ -128,9 +128,13 @@ def toy_run() -> RunConfig:
     return dataclasses.replace(run, data=data)
 
 
-def race(systems: dict[str, System], pairs: Sequence[tuple[str, str]], language: str, target: float, turn: int) -> None:
-    """Train each in turn until it has reached the target."""
+def race(
+    systems: dict[str, System], pairs: Sequence[tuple[str, str]], language: str, target: float, turn: int, most: int
+) -> None:
+    """Train each in turn until it has reached the target; within so many steps it must."""
     while running := {name: one for name, one in systems.items() if not one.bleu or one.bleu[-1] < target}:
+        if all(system.steps >= most for system in running.values()):
+            sys.exit(f"not at {target:g} BLEU within {most:,} steps: {', '.join(running)}")
         for name, system in running.items():
             system.train(turn)
             system.measure(pairs, language)
@@ -143,6 +147,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--recipe", type=Path, default=RECIPES / "multi30k-en-de.toml")
     parser.add_argument("--target", type=float, default=38.0, help="BLEU, lower-cased, on the recipe's valid")
     parser.add_argument("--turn", type=int, default=250, help="steps between two looks (default: 250)")
+    parser.add_argument("--most", type=int, default=20_000, help="steps after which it is given up (default: 20,000)")
     args = parser.parse_args(argv)
     keep_freed_memory()  # for both
     report = Report()
@@ -150,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     assert isinstance(prepared, Prepared)
     target, turn = (0.0, 2) if args.toy else (args.target, args.turn)
     systems = make_systems(run, prepared)
-    race(systems, prepared.valid, run.data.tgt_lang, target, turn)
+    race(systems, prepared.valid, run.data.tgt_lang, target, turn, args.most)
     minutes = {name: [system.seconds / 60] for name, system in systems.items()}
     what = f"time to {target:g} BLEU"
     report.add(Comparison(what, "minutes", minutes, next(iter(systems)), less_is_better=True))
