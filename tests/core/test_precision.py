@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from regard.core.precision import choose_dtype, cpu_matrix_units
@@ -22,3 +23,15 @@ def test_auto_follows_the_cpu() -> None:
 
 def test_auto_elsewhere_is_float32() -> None:
     assert choose_dtype("auto", torch.device("meta")) == torch.float32
+
+
+def test_what_onednn_may_not_use_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    best = cpu_matrix_units()
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "DEFAULT")
+    assert cpu_matrix_units() == best
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "avx512_core_bf16")
+    assert cpu_matrix_units() == ("AVX512-BF16" if best else "")
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert cpu_matrix_units() == ""
+    assert choose_dtype("auto", CPU) == torch.float32
