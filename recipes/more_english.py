@@ -10,19 +10,19 @@ those that tatoeba-zh-en has in any of its splits: what is measured must not be 
 from __future__ import annotations
 
 import gzip
-import os
 import sys
 import unicodedata
 from pathlib import Path
 
+from regard.data.corpus import expand
 from regard.files import atomic_write
 
 SPLITS = ("train", "valid", "test")
 
 
 def lines(corpus: str, split: str) -> list[str]:
-    folder = Path(os.environ.get("REGARD_DATA", "../shared/data"))
-    return gzip.decompress((folder / corpus / f"{split}.en.gz").read_bytes()).decode("utf-8").splitlines()
+    path = expand(f"${{REGARD_DATA}}/{corpus}/{split}.en.gz")
+    return gzip.decompress(path.read_bytes()).decode("utf-8").splitlines()
 
 
 def same(sentence: str) -> str:
