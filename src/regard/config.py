@@ -144,7 +144,6 @@ class TokenizerConfig:
     joint: bool = True
     character_coverage: float = setting(0.9998, low=0.5, high=1.0)
     sampling: float = setting(0.0, low=0.0, below=1.0)  # BPE-dropout's p; unigram: alpha = 1/p − 1; 0: off
-    sampling_after: int = setting(0, low=0)  # epochs with one segmentation first: from nothing, many are hard to learn
 
 
 @dataclass(frozen=True)

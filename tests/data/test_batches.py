@@ -187,21 +187,6 @@ def test_sampled_subwords(tmp_path: Path, kind: str, amount: float, monkeypatch:
     assert all(same(one[0], other[0]) for one, other in zip(whole[10:], resumed, strict=True))
 
 
-def test_sampling_begins_after_some_epochs(tmp_path: Path) -> None:
-    prepared = toy(tmp_path)
-    [store] = prepared.train
-
-    def epoch(number: int, sampling: float, after: int = 0) -> list[Batch]:
-        return epoch_of(Batches([store], [1.0], 200, 1, prepared.tokenizer, sampling, after), number)
-
-    def equal(one: Sequence[Batch], other: Sequence[Batch]) -> bool:
-        return len(one) == len(other) and all(map(same, one, other))
-
-    assert equal(epoch(1, sampling=0.3, after=2), epoch(1, sampling=0.0))
-    assert equal(epoch(2, sampling=0.3, after=2), epoch(2, sampling=0.3))
-    assert not equal(epoch(2, sampling=0.3), epoch(2, sampling=0.0))
-
-
 def test_validation_batches(tmp_path: Path) -> None:
     tokenizer = toy(tmp_path).tokenizer
     pairs = [("the dog", "dog"), ("a", "b c d e f"), ("", "x"), ("tree " * 50, "tree")]

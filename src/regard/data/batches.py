@@ -105,8 +105,7 @@ class Batches:
     """An endless stream of batches over weighted corpora.
 
     `weights`: how often each pair of a corpus comes in an epoch; 0.5 is a random half of them. `sampling`: above 0,
-    every epoch after the first `sampling_after` sees other segmentations, drawn by `tokenizer` from the texts in the
-    stores.
+    every epoch sees other segmentations, drawn by `tokenizer` from the texts in the stores.
     """
 
     def __init__(
@@ -117,7 +116,6 @@ class Batches:
         seed: int,
         tokenizer: Tokenizer | None = None,
         sampling: float = 0.0,
-        sampling_after: int = 0,
         pool_pairs: int = 1 << 18,
         block_pairs: int = 1 << 14,
     ) -> None:
@@ -133,7 +131,6 @@ class Batches:
         self._seed = seed % 2**63
         self._tokenizer = tokenizer
         self._sampling = sampling
-        self._sampling_after = sampling_after
         self._pool_pairs = pool_pairs
         self._block_pairs = block_pairs
 
@@ -189,7 +186,7 @@ class Batches:
         row = np.concatenate(rows)
         src: Sequence[IdRow] = _StoredRows([store.src for store in self._stores], store, row)
         tgt: Sequence[IdRow] = _StoredRows([store.tgt for store in self._stores], store, row)
-        if self._sampling > 0 and epoch >= self._sampling_after:
+        if self._sampling > 0:
             src, tgt = self._sampled(store, row, src, tgt, rng)
             src_lengths, tgt_lengths = (np.fromiter(map(len, side), np.int64, len(side)) for side in (src, tgt))
         else:

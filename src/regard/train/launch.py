@@ -121,7 +121,7 @@ def is_fixed(name: str, run: RunConfig, saved: ModelDescription) -> bool:
         files = run.data.tokenizer.files
         return not files or ready_tokenizer(files, saved.lowercase).files() != saved.tokenizer
     if name.startswith("data.tokenizer."):
-        return name not in ("data.tokenizer.sampling", "data.tokenizer.sampling_after")
+        return name != "data.tokenizer.sampling"
     if name.startswith("model."):
         return "dropout" not in name
     return name in ("data.lowercase", "train.init", "train.optimizer")

@@ -35,15 +35,9 @@ class TranslationTask:
         train = run.train
         self.run, self.device, self.tokenizer = run, device, prepared.tokenizer
         self.model = translation_model(run.model).to(device)
-        settings = run.data.tokenizer
+        sampling = run.data.tokenizer.sampling
         self.stream = Batches(
-            prepared.train,
-            prepared.weights,
-            train.batch_tokens,
-            train.seed,
-            prepared.tokenizer,
-            settings.sampling,
-            settings.sampling_after,
+            prepared.train, prepared.weights, train.batch_tokens, train.seed, prepared.tokenizer, sampling
         )
         self.tokens_per_epoch = self.stream.tokens_per_epoch
         valid = [pair for pair in prepared.valid if self.fits(pair)]
