@@ -6,9 +6,10 @@ has a fault goes on to the next of these, all the faulty parts together:
 
 1. the other hypotheses of a wider search
 2. a search that repeats no three pieces
-3. stand-ins for the numbers and names that were lost, too
-4. the part cut around what is kept, or into clauses, and each piece translated alone
-5. what is left of a piece is mended as text; a piece for which the model has nothing stays as it is, with a note
+3. stand-ins for the numbers, dates and names that were lost, too
+4. its clauses, each by itself
+5. a clause cut around what is kept, and each piece translated alone
+6. what is left of a piece is mended as text; a piece for which the model has nothing stays as it is, with a note
 
 Each step is taken once, so there is always an answer, and the same question always has the same one.
 """
@@ -16,19 +17,22 @@ Each step is taken once, so there is always an answer, and the same question alw
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from regard.config import DecodeConfig
 from regard.text import guards
-from regard.text.kept import change_between, find_kept, fixed, is_all_kept
+from regard.text.dates import find_dates, mend_months, other_way, without_commas
+from regard.text.kept import Span, change_between, find_kept, fixed, is_all_kept
 from regard.text.language import base_language
 from regard.text.normalise import normalise
 from regard.text.numbers import in_digits
-from regard.text.sentences import join_sentences, split_clauses, split_sentences
+from regard.text.sentences import CLAUSE_MARKS, join_sentences, split_clauses, split_sentences
 from regard.text.stand_ins import StandIn, put_back, put_in, stand_in
 from regard.text.stretches import Stretch, cut_around, translate_marks, weave
+from regard.text.wrapping import marks_of, unwrap
 from regard.translation import NOTHING, Alternative, Translates, Translation, as_it_is, count_texts, join_alternatives
 
 WIDER = 4  # hypotheses at least, where the first had a fault
@@ -87,6 +91,7 @@ class Guarded(Translates):
         self.way = way
         self.read = read
         self.chinese = base_language(way.src_lang) == "zh"
+        self.between_chinese_and_english = {base_language(way.src_lang), base_language(way.tgt_lang)} == {"zh", "en"}
 
     def translate(
         self,
@@ -100,10 +105,10 @@ class Guarded(Translates):
         """As `OneWay.translate`; a text in which there is nothing to translate is given back as it is."""
         how = self.way.how(options)
         plans = [self.lay_out(normalise(text)) for text in texts]
-        parts = [[part for one in plan if isinstance(one, Words) for part in one.parts] for plan in plans]
+        parts = [parts_of(plan) for plan in plans]
         forced = iter(self.way.prefixes(prefix, [[part.source for part in group] for group in parts]) or ())
         flat = [dataclasses.replace(part, forced=tuple(next(forced, ()))) for group in parts for part in group]
-        answers = iter(self.solve(flat, how, n_best, count_texts(parts, done)))
+        answers = iter(self.solve(flat, how, n_best, self.by_clauses, count_texts(parts, done)))
         return [self.join(text, plan, answers) for text, plan in zip(texts, plans, strict=True)]
 
     # -- before the search
@@ -112,10 +117,19 @@ class Guarded(Translates):
         """The text as stretches that stay as they are and such to translate, in order."""
         if is_all_kept(text):
             return [Stretch(text, kept=True)] if text else []
+        before, text, after = unwrap(text)
+        if before:
+            opening, closing = marks_of(before, after, self.way.tgt_lang)
+            inner = self.lay_out(text)
+            inner[0] = dataclasses.replace(inner[0], spaced=opening != opening.rstrip())
+            return [Stretch(opening.rstrip(), kept=True), *inner, *([Stretch(closing, kept=True)] if closing else [])]
         spans = fixed(find_kept(text, self.chinese))
         plan: list[Stretch | Words] = []
         for stretch in cut_around(text, [span for span in spans if span.kind == "symbol"]):
-            plan += [stretch] if stretch.kept or is_all_kept(stretch.text) else self.lay_out_words(stretch)
+            if stretch.kept or is_all_kept(stretch.text):
+                plan.append(dataclasses.replace(stretch, text=self.with_marks(stretch)))
+            else:
+                plan += self.lay_out_words(stretch)
         return plan
 
     def lay_out_words(self, stretch: Stretch) -> Iterator[Stretch | Words]:
@@ -148,9 +162,25 @@ class Guarded(Translates):
     # -- the search
 
     def solve(
-        self, parts: Sequence[Part], how: DecodeConfig, n_best: int, done: Callable[[Sequence[int]], None]
+        self,
+        parts: Sequence[Part],
+        how: DecodeConfig,
+        n_best: int,
+        at_last: Callable[[Sequence[Part], DecodeConfig], list[Answer]],
+        done: Callable[[Sequence[int]], None] = lambda indices: None,
     ) -> list[Answer]:
-        """An answer for each part."""
+        """An answer for each part; `at_last` has one where no search has. What comes twice is asked once."""
+        places: dict[Part, list[int]] = {}
+        for at, part in enumerate(parts):
+            places.setdefault(part, []).append(at)
+        if how.method == "beam" and len(places) < len(parts):
+            once = list(places)
+
+            def hear_all(some: Sequence[int]) -> None:
+                done([place for at in some for place in places[once[at]]])
+
+            solved = dict(zip(once, self.solve(once, how, n_best, at_last, hear_all), strict=True))
+            return [solved[part] for part in parts]
         wide = dataclasses.replace(how, method="beam", beam=max(how.beam, n_best, WIDER))
         unrepeated = dataclasses.replace(wide, no_repeat_ngram=min(how.no_repeat_ngram or 3, 3))
         answers: dict[int, Answer] = {}
@@ -162,11 +192,12 @@ class Guarded(Translates):
             if number > 0:  # a wider search had nothing better
                 answers |= {at: fair[at] for at in asked if at in fair and at not in answers}
             asked = {at: part for at, part in asked.items() if at not in answers}
-        masked = {at: self.mask_lost(part) for at, part in asked.items()}
-        self.ask({at: part for at, part in masked.items() if part}, wide, wide.beam, n_best, answers, fair)
+        for dates_alone in (True, False):
+            masked = {at: self.mask_lost(part, dates_alone) for at, part in asked.items() if at not in answers}
+            self.ask({at: part for at, part in masked.items() if part}, wide, wide.beam, n_best, answers, fair)
         answers |= {at: fair[at] for at in asked if at in fair and at not in answers}
         rest = [at for at in asked if at not in answers]
-        answers |= zip(rest, self.piecewise([asked[at] for at in rest], unrepeated), strict=True)
+        answers |= zip(rest, at_last([asked[at] for at in rest], unrepeated), strict=True)
         return [answers[at] for at in range(len(parts))]
 
     def ask(
@@ -206,38 +237,99 @@ class Guarded(Translates):
         return dataclasses.replace(found, text=whole, parts=((part.meant, whole),)), said
 
     def mend(self, source: str, text: str) -> str:
-        text = guards.mend_quotes(source, guards.mend_numbers(source, text, self.chinese))
-        return guards.mend_names(source, text) if self.chinese else text
+        text = guards.mend_numbers(source, mend_months(source, text, self.chinese), self.chinese)
+        text = guards.mend_quotes(source, text)
+        return guards.mend_names(source, text, self.chinese)
 
-    def mask_lost(self, part: Part) -> Part | None:
-        """The part with stand-ins for all that is kept, loose things too; None if there is nothing, or too much."""
-        text = self.in_digits(part.meant)
-        spans = find_kept(text, self.chinese)
+    def mask_lost(self, part: Part, dates_alone: bool) -> Part | None:
+        """The part with stand-ins for all that is kept, loose things too; None if there is nothing, or too much.
+
+        With `dates_alone` the loose things are dates: the fewer stand-ins, the more is left of the sentence.
+        """
+        text, spans = self.kept_in(part)
+        if dates_alone:
+            dates = [span for span in spans if span.kind == "date"]
+            spans = [span for span in spans if span in dates or span in fixed(spans)] if dates else []
         masked = stand_in(text, spans, self.way.src_lang, self.way.tgt_lang) if spans else None
         return None if masked is None else Part(self.read(masked[0]), tuple(masked[1]))
 
-    def in_digits(self, text: str) -> str:
-        """Amounts as they can be kept, whatever the language; but not those of code and addresses."""
-        return change_between(text, fixed(find_kept(text, self.chinese)), in_digits)
+    def kept_in(self, part: Part) -> tuple[str, list[Span]]:
+        """The part with its numbers in digits, but those of code and addresses; and all that is kept of it."""
+        text = change_between(part.meant, fixed(find_kept(part.meant, self.chinese)), in_digits)
+        dates = find_dates(text, self.chinese) if self.between_chinese_and_english else []
+        stood_for = [
+            Span(*at.span(), "foreign") for one in part.stand_ins for at in re.finditer(re.escape(one.meant), text)
+        ]
+        kept: list[Span] = []
+        for span in (*dates, *find_kept(text, self.chinese), *stood_for):
+            if not any(span.overlaps(other) for other in kept):
+                kept.append(span)
+        return text, sorted(kept, key=lambda span: span.start)
 
-    # -- piece by piece
+    # -- clause by clause, and piece by piece
+
+    def by_clauses(self, parts: Sequence[Part], how: DecodeConfig) -> list[Answer]:
+        """Parts that could not be translated as they are: each clause like a text of its own."""
+        cut = [self.clauses(part) for part in parts]
+        single = iter(self.piecewise([part for part, some in zip(parts, cut, strict=True) if len(some) < 2], how))
+        plans = [[self.lay_out_clause(part, one) for one in some] for part, some in zip(parts, cut, strict=True)]
+        asked = [part for some in plans if len(some) > 1 for plan in some for part in parts_of(plan)]
+        answers = iter(self.solve(asked, how, 1, self.piecewise))
+        found = []
+        for part, some, laid in zip(parts, cut, plans, strict=True):
+            if len(some) < 2:
+                found.append(next(single))
+                continue
+            clauses = [put_in(one, part.stand_ins) for one in some]
+            whole = [self.join(clause, plan, answers) for clause, plan in zip(clauses, laid, strict=True)]
+            found.append(self.join_clauses(part, clauses, whole))
+        return found
+
+    def lay_out_clause(self, part: Part, clause: str) -> list[Stretch | Words]:
+        """With the stand-ins that the part has for it: by itself, it might look as if there were nothing to keep."""
+        source = clause.rstrip(CLAUSE_MARKS)
+        if is_all_kept(source):
+            return [Stretch(source, kept=True)] if source else []
+        return [Words([Part(source, tuple(one for one in part.stand_ins if one.source in source))], spaced=False)]
+
+    def clauses(self, part: Part) -> list[str]:
+        whole_dates = self.between_chinese_and_english
+        return split_clauses(without_commas(part.source, self.chinese) if whole_dates else part.source)
+
+    def join_clauses(self, part: Part, clauses: Sequence[str], found: Sequence[Translation]) -> Answer:
+        lang = self.way.tgt_lang
+        woven: list[Stretch] = []
+        for at, (clause, one) in enumerate(zip(clauses, found, strict=True)):
+            said = clause.rstrip(CLAUSE_MARKS)
+            marks = clause[len(said) :]
+            if one.text != said:  # else it was left as it is
+                clause = guards.without_end(one.text) + translate_marks(marks, lang) if marks else one.text
+            woven.append(Stretch(guards.in_mid_sentence(clause) if at else clause, spaced=at > 0))
+        text = self.unlooped(part, woven)
+        joined = join_alternatives([one.alternatives[0] for one in found], lang)
+        notes = "; ".join(one.note for one in found if one.note)
+        return Answer((dataclasses.replace(joined, text=text, parts=((part.meant, text),)),), notes)
 
     def piecewise(self, parts: Sequence[Part], how: DecodeConfig) -> list[Answer]:
-        """Parts that could not be translated as they are: piece by piece, and whatever comes out is mended."""
+        """What could not be translated by clauses either: piece by piece, and whatever comes out is mended."""
         cut = [self.pieces(part) for part in parts]
         texts = [piece.text for pieces in cut for piece in pieces if not piece.kept]
         found = iter(self.way.search(texts, how, how.beam) if texts else ())
         return [self.assemble(part, pieces, found) for part, pieces in zip(parts, cut, strict=True)]
 
     def pieces(self, part: Part) -> list[Stretch]:
-        """What is kept and what is between; where nothing is, the clauses."""
-        text = self.in_digits(part.meant)
-        spans = find_kept(text, self.chinese)
-        if spans:
-            around = cut_around(text, spans)
-            return [Stretch(self.with_marks(one), True, one.spaced) if is_all_kept(one.text) else one for one in around]
-        clauses = split_clauses(part.meant)
-        return [Stretch(clause, is_all_kept(clause), at > 0) for at, clause in enumerate(clauses)]
+        """What is kept and what is between."""
+        text, spans = self.kept_in(part)
+        dates = {span.of(text): other_way(span.of(text), self.chinese) for span in spans if span.kind == "date"}
+        found = []
+        for one in cut_around(text, spans):
+            kept = one.kept or is_all_kept(one.text)
+            found.append(
+                dataclasses.replace(
+                    one, text=dates.get(one.text, self.with_marks(one)) if kept else one.text, kept=kept
+                )
+            )
+        return found
 
     def assemble(self, part: Part, pieces: Sequence[Stretch], found: Iterator[list[Alternative]]) -> Answer:
         woven, notes, used = [], [], []
@@ -296,6 +388,10 @@ class Guarded(Translates):
             whole.append(dataclasses.replace(joined, text=woven))
         notes = [answer.note for answer in asked if answer.note]
         return Translation(text, tuple(whole), self.way.src_lang, lang, "; ".join(notes))
+
+
+def parts_of(plan: Sequence[Stretch | Words]) -> list[Part]:
+    return [part for one in plan if isinstance(one, Words) for part in one.parts]
 
 
 def with_words(sentences: Sequence[str], lang: str) -> list[str]:

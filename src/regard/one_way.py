@@ -30,7 +30,17 @@ from regard.models.translation import TranslationModel
 from regard.text.normalise import normalise
 from regard.text.sentences import split_long
 from regard.text.tokenizer import Tokenizer
-from regard.translation import NOTHING, Alternative, Link, Translates, Translation, count_texts, join_alternatives
+from regard.translation import (
+    NOTHING,
+    Alternative,
+    Link,
+    Translates,
+    Translation,
+    check_n_best,
+    check_pairs,
+    count_texts,
+    join_alternatives,
+)
 
 if TYPE_CHECKING:  # what looks inside is imported by who looks inside
     from regard.inspect.trace import Trace
@@ -49,6 +59,7 @@ class OneWay(Translates):
 
         With `shortlist`, a search looks only at words that the folder's shortlist has for its sources.
         """
+        self.precision: SearchPrecision = settings.convert(SearchPrecision, precision, "precision")
         folder = Path(folder)
         description = read_description(folder)
         self.folder = folder
@@ -59,7 +70,6 @@ class OneWay(Translates):
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = read_model(folder, description.model, TranslationModel, "translate").to(self.device)  # type: ignore[type-abstract]
         self.tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
-        self.precision: SearchPrecision = precision
         self.shortlist = load_shortlist(folder, self.tokenizer.tgt.size) if shortlist else None
         self.taps = [module for module in self.model.modules() if isinstance(module, Tap)]
         longest = self.model.longest_target
@@ -93,6 +103,7 @@ class OneWay(Translates):
         how = self.how(options)
         if isinstance(texts, str):
             raise ConfigError("translate() takes a list of texts; for a single text call the translator itself")
+        check_n_best(n_best)
         texts = list(texts)
         parts = [self.parts(text) for text in texts]
         flat = [part for group in parts for part in group]
@@ -177,8 +188,7 @@ class OneWay(Translates):
         """What the model thinks of given translations: their log-probabilities, whole and by token."""
         from regard.decode.scoring import score_translations
 
-        if len(sources) != len(translations):
-            raise ConfigError(f"{len(sources)} sources but {len(translations)} translations: one each is needed")
+        check_pairs(sources, translations)
         src_ids, tgt_ids = self.encode_src(sources), self.tokenizer.encode_tgt(translations)
         self.check_lengths(src_ids, tgt_ids)
         longest = [max(len(s), len(t)) + 1 for s, t in zip(src_ids, tgt_ids, strict=True)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
+from regard.errors import ConfigError
 from regard.text.sentences import join_sentences
 
 
@@ -68,6 +69,19 @@ class Translates(ABC):
         done: Callable[[int], None] = lambda count: None,
         **options: Any,
     ) -> list[Translation]: ...
+
+
+def check_pairs(sources: Sequence[str], translations: Sequence[str]) -> None:
+    """Raise unless these are lists of one length; of a bare text, the letters would be taken for texts."""
+    if isinstance(sources, str) or isinstance(translations, str):
+        raise ConfigError("score() takes a list of sources and a list of translations; for a single pair, lists of one")
+    if len(sources) != len(translations):
+        raise ConfigError(f"{len(sources)} sources but {len(translations)} translations: one each is needed")
+
+
+def check_n_best(n_best: int) -> None:
+    if n_best < 1:
+        raise ConfigError(f"n_best = {n_best} is too few; the least is 1")
 
 
 class Link(NamedTuple):

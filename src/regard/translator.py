@@ -15,15 +15,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.config import SearchPrecision
+from regard.config import SearchPrecision, convert
 from regard.errors import ConfigError
 from regard.guarded import Guarded
 from regard.shelf import InstalledModel, find_folder, models_for, nothing_for
 from regard.text.kept import change_between, find_kept, fixed, is_all_kept
 from regard.text.language import Guess, base_language, guess_language, same_language
 from regard.text.normalise import normalise
-from regard.text.script import ChineseScript, simplify, traditionalise
-from regard.translation import NOTHING, Alternative, Link, Translates, Translation, as_it_is
+from regard.text.script import ChineseScript, script_of, simplify, traditionalise
+from regard.translation import (
+    NOTHING,
+    Alternative,
+    Link,
+    Translates,
+    Translation,
+    as_it_is,
+    check_n_best,
+    check_pairs,
+)
 
 if TYPE_CHECKING:
     from regard.inspect.trace import Trace
@@ -52,16 +61,16 @@ class Translator(Translates):
         """Without a folder (or the name of an installed model), each text goes to a model that reads its language.
 
         `source` and `to` are languages, "zh" or "en": what texts are in, where that is not to be guessed, and what is
-        wanted. `script` is that of Chinese translations: of installed models, simplified. `guards` look at every
-        answer before it is given; they are on where no folder is named. `precision` of the search: "float32" is
-        exact; "auto" is the fastest here.
+        wanted. `script` is that of Chinese translations: traditional where `to` is "zh-TW" or the like; else, of
+        installed models, simplified. `guards` look at every answer before it is given; they are on where no folder is
+        named. `precision` of the search: "float32" is exact; "auto" is the fastest here.
         `shortlist`: search only among words that the model's shortlist has for a text (`regard shortlist`), faster and
         not exact: a translation may then depend on what else is translated with it.
         """
-        self.precision: SearchPrecision = precision
+        self.precision: SearchPrecision = convert(SearchPrecision, precision, "precision")
         self.shortlist = shortlist
         self.source, self.to = source, to
-        self.script = "simplified" if folder is None and script is None else script
+        self.script: ChineseScript | None = script or script_of(to or "") or ("simplified" if folder is None else None)
         self.ways: dict[Path, OneWay] = {}
         self.guards = folder is None if guards is None else guards
         self.models: list[InstalledModel] = []
@@ -92,6 +101,7 @@ class Translator(Translates):
         """
         if isinstance(texts, str):
             raise ConfigError("translate() takes a list of texts; for a single text call the translator itself")
+        check_n_best(n_best)
         texts = list(texts)
         found: dict[int, Translation] = {}
         sorted_texts = self.sort(texts, found)
@@ -167,9 +177,14 @@ class Translator(Translates):
         return Guarded(way, lambda text: self.read(way, text)) if self.guards else way
 
     def read(self, way: OneWay, text: str) -> str:
-        """The text as a model gets it: installed models for Chinese, unless they say otherwise, know one script."""
-        traditional = base_language(way.src_lang) != "zh" or "hant" in way.src_lang.lower()
-        return text if traditional or not self.guards else simplify(text)
+        """The text as a model gets it: installed models for Chinese, unless they say otherwise, know one script; and
+        those for English know words in small letters, and sentences with a capital."""
+        if not self.guards:
+            return text
+        language = base_language(way.src_lang)
+        if language == "zh" and "hant" not in way.src_lang.lower():
+            return simplify(text)
+        return text[:1].upper() + text[1:] if language == "en" and " " in text.strip() else text
 
     def write(self, translation: Translation) -> Translation:
         """In the script that was asked for."""
@@ -198,8 +213,7 @@ class Translator(Translates):
         self, sources: Sequence[str], translations: Sequence[str], done: Callable[[int], None] = lambda count: None
     ) -> list[Alternative]:
         """What the model thinks of given translations: their log-probabilities, whole and by token."""
-        if len(sources) != len(translations):
-            raise ConfigError(f"{len(sources)} sources but {len(translations)} translations: one each is needed")
+        check_pairs(sources, translations)
         # A line without a word, such as an empty one, goes to the model of the others.
         telling = next(filter(self.has_script, sources), "")
         ways = [self.one_way(source if self.has_script(source) else telling) for source in sources]

@@ -79,6 +79,17 @@ def test_good_translations_have_no_fault(source: str, translation: str) -> None:
         ("hello", "汤姆说你好。", "invented"),
         ("图书馆", "He went to the library.", "sentence"),
         ("好", "It is good and then it goes on and on for ever", "babble"),
+        ("The train leaves at 10:30.", "火车1点半出发。", "lost"),
+        ("火车10点30分开。", "The train leaves at 1:30.", "lost"),
+        ("3月5日", "December 5th", "lost"),
+        ("I am twenty-five years old.", "我二十岁。", "lost"),
+        ("我有一百二十三个苹果。", "I have three hundred apples.", "lost"),
+        ("It is -5°C today.", "今天是5点。", "lost"),
+        ("The price is $1,299.99.", "价格是1,299.99。", "lost"),
+        ("NASA is big.", "非洲很大。", "lost"),
+        ("On March 5, 2024.", "在3月2024日5年。", "lost"),
+        ("I read.", "我读 Jea 书。", "invented"),
+        ("I read.", "EOEEFOEMOOEHOEEFOEMOOEHOEEFOEM", "loop"),
     ],
 )
 def test_faults(source: str, translation: str, fault: guards.Fault) -> None:
@@ -104,6 +115,10 @@ def test_any_loop_is_seen(words: list[str], period: int, times: int) -> None:
     assert guards.cut_loops("我 爱", written).count("w0") <= 2
 
 
+def test_a_name_that_is_kept_is_no_copy() -> None:
+    assert not guards.is_copy("JavaScript", "JavaScript", chinese=False)
+
+
 def test_copied_words_can_be_dropped() -> None:
     assert guards.drop_copied("我爱Python", "I 爱 Python 我", chinese=True) == "I Python"
     assert guards.drop_copied("I love Tom", "i 爱 love Tom", chinese=False) == "爱 Tom"
@@ -120,6 +135,19 @@ def test_quotation_marks(source: list[str], translation: list[str]) -> None:
     assert len(guards._unpaired(mended)) <= len(guards._unpaired(given))
     assert guards.mend_quotes(given, mended) == mended
     assert letters(mended) == letters(written)
+
+
+def test_straight_marks_open_and_close_by_what_is_around_them() -> None:
+    source = "她说：“是的。我爱你。”"
+    assert guards.mend_quotes(source, 'She said: "Yes. "I love you.') == "She said: Yes. I love you."
+    assert guards.mend_quotes(source, 'She said: "Yes." And: "No."') == 'She said: "Yes." And: "No."'
+
+
+def test_a_clause_begins_with_a_small_letter() -> None:
+    assert guards.in_mid_sentence("The dog") == "the dog"
+    assert [guards.in_mid_sentence(text) for text in ("I am", "Theo is", "Tom is", "", "你好")] == [
+        *("I am", "Theo is", "Tom is", "", "你好")
+    ]
 
 
 def test_an_explosion_of_quotation_marks() -> None:
@@ -151,6 +179,10 @@ def test_many_quotation_marks_and_addresses_do_not_take_long() -> None:
         ("There are 5 million people.", "有五十万人。", "有5,000,000人。"),
         ("一张20世纪30年代的照片", "A 1930s photograph", "A 1930s photograph"),
         ("It costs $2.5m.", "它要250万美元。", "它要250万美元。"),
+        ("The price is $1,299.99.", "价格是1,299.99。", "价格是$1,299.99。"),
+        ("I am twenty-five years old.", "我二十岁。", "我25岁。"),
+        ("我有一百二十三个苹果。", "I have three hundred apples.", "I have 123 apples."),
+        ("The train leaves at 10:30.", "火车1点半出发。", "火车10点半出发。"),
         ("I ate 37 of them on Wednesday.", "我星期三吃了很多三明治。", "我星期三吃了很多三明治。"),
     ],
 )
@@ -159,13 +191,16 @@ def test_numbers_are_put_right(source: str, wrong: str, right: str) -> None:
 
 
 def test_names_have_their_case() -> None:
-    assert guards.mend_names("我用iPhone和NASA", "I use iphone and Nasa.") == "I use iPhone and NASA."
-    assert guards.mend_names("我用Go", "Let's go to Gotham") == "Let's Go to Gotham"
-    assert guards.mend_names("我做IT，它有趣", "I work in IT, and it is fun.") == "I work in IT, and it is fun."
+    assert guards.mend_names("我用iPhone和NASA", "I use iphone and Nasa.", chinese=True) == "I use iPhone and NASA."
+    assert guards.mend_names("我用Go", "Let's go to Gotham", chinese=True) == "Let's Go to Gotham"
+    fun = "I work in IT, and it is fun."
+    assert guards.mend_names("我做IT，它有趣", fun, chinese=True) == fun
+    assert guards.mend_names("My iPhone is on TV.", "我的iphone在tv上。", chinese=False) == "我的iPhone在tv上。"
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.booleans())
 def test_any_pair_can_be_judged_and_mended(source: str, translation: str, chinese: bool) -> None:
     guards.faults(source, translation, chinese)
-    guards.mend_names(source, guards.mend_quotes(source, guards.mend_numbers(source, translation, chinese)))
+    mended = guards.mend_quotes(source, guards.mend_numbers(source, translation, chinese))
+    guards.mend_names(source, mended, chinese)
     assert not guards.is_loop(source, guards.cut_loops(source, translation))

@@ -34,15 +34,54 @@ def kept(text: str, chinese: bool = True) -> list[tuple[str, str]]:
         ("@tom 看 #tag", [("@tom", "code"), ("#tag", "code")]),
         ("看--help和/usr/bin/env", [("--help", "code"), ("/usr/bin/env", "code")]),
         ("我爱你❤️👨‍👩‍👧", [("❤️👨‍👩‍👧", "symbol")]),
-        ("有3个、1,000元，3.5%", [("3", "number"), ("1,000", "number"), ("3.5", "number")]),
+        ("有3个、1,000元，3.5%", [("3", "number"), ("1,000", "number"), ("3.5%", "number")]),
         ("我用C++和New York的AT&T", [("C++", "name"), ("New", "name"), ("York", "name"), ("AT&T", "name")]),
         ("卡拉OK，T恤", []),
         ("高180cm", [("180", "number")]),
         ("他来了。她走了", []),
+        ("看https://zh.wikipedia.org/wiki/北京，好", [("https://zh.wikipedia.org/wiki/北京", "url")]),
+        ("看https://例子.中国/路径", [("https://例子.中国/路径", "url")]),
+        ("看https://example.com查看", [("https://example.com", "url")]),
+        ("今天-5°C，$10，¥20", [("-5°C", "number"), ("$10", "number"), ("¥20", "number")]),
+        ("他说こんにちは。", [("こんにちは", "foreign")]),
+        ("二〇二四年，人人々", []),
+        ("哈" * 60, [("哈" * 60, "code")]),
     ],
 )
 def test_in_chinese(text: str, spans: list[tuple[str, str]]) -> None:
     assert kept(normalise(text)) == spans
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("Flight CA1234, gate B12.", [("CA1234", "name"), ("B12", "name")]),
+        ("NASA", [("NASA", "name")]),
+        ("COVID-19 and CO2, v2.0.1", [("COVID-19", "name"), ("CO2", "name"), ("v2.0.1", "name")]),
+        ("My iPhone plays CDs on TV.", [("iPhone", "name"), ("CD", "name")]),
+        ("STOP IT, NASA", []),
+        ("McDonald's in the USA", []),
+        ('Run print("hello", 1) now.', [('print("hello", 1)', "code")]),
+        (r"Open C:\Users\Tom.", [(r"C:\Users\Tom.", "code")]),
+        ('It is {"key": 1}.', [('{"key": 1}', "code")]),
+        ("SELECT * FROM users WHERE id = 1;", [("SELECT * FROM users WHERE id = 1;", "code")]),
+        ("the book(s) in /tmp", [("/tmp", "code")]),
+        ("I live in 北京 and say привет.", [("北京", "foreign"), ("привет", "foreign")]),
+        ("x" * 50, [("x" * 50, "code")]),
+    ],
+)
+def test_in_english(text: str, spans: list[tuple[str, str]]) -> None:
+    assert kept(text, chinese=False) == spans
+
+
+def test_a_text_in_another_script_is_not_foreign_to_itself() -> None:
+    assert kept("Я люблю Москву и Python", chinese=False) == []
+
+
+def test_any_number_of_beginnings_does_not_take_long() -> None:
+    """Quadratic time over so much would not end."""
+    for beginning in ("SELECT ", '{"a', "f(", "https://", "NASA ", "привет a ", "-$"):
+        find_kept(beginning * 20_000, chinese=False)
 
 
 def test_in_english_words_are_words() -> None:

@@ -30,6 +30,8 @@ SIGNS = st.text(st.sampled_from("0123456789 .,!?。，！？“”😀€\u200b\
         ("コーヒー", "ja", "kana"),
         ("优之の良品店", "zh", "Han"),
         ("안녕하세요 여러분", "ko", "hangul"),
+        ('He said "こんにちは" to me.', "en", "Latin"),
+        ("私はPythonとRubyとJavaが好きです", "ja", "kana"),
         ("Привет, мир", "", "Cyrillic"),
         ("مرحبا", "", "Arabic"),
         ("123 😀 !", "", ""),

@@ -45,6 +45,15 @@ from regard.text.numbers import find_numbers, in_digits, values
         ("half a million", 500_000),
         ("$2.5m", 2_500_000),
         ("$55 k", 55_000),
+        ("one hundred and fifty people", 150),
+        ("three million, seven hundred and forty one thousand", 3_741_000),
+        ("nineteen ninety-four", 1994),
+        ("the twenty-first century", 21),
+        ("two dozen", 24),
+        ("the last hundred years", 100),
+        ("五十千米", 50),
+        ("三千米", 3000),
+        ("我们俩", 2),
     ],
 )
 def test_in_words_and_digits(text: str, number: float) -> None:
@@ -95,3 +104,28 @@ def test_where_numbers_are() -> None:
     assert find_numbers("一起吃了三十个") == [(4, 6, 30.0)]
     assert find_numbers("36万人, 360 thousand") == [(0, 3, 360_000.0), (6, 18, 360_000.0)]
     assert find_numbers("三只猫星期三吃三明治") == [(0, 1, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "digits"),
+    [
+        ("I am twenty-five years old.", "I am 25 years old."),
+        ("one hundred and twenty-three", "123"),
+        ("五月有三十一天", "5月有31天"),
+        ("我有一百二十三个苹果。", "我有123个苹果。"),
+        ("二〇二四年", "2024年"),
+        ("两个人，十五点", "2个人，15点"),
+        ("Ken七月来", "Ken 7月来"),
+        ("five six seven", "5 6 7"),
+        ("twenty or thirty, one by one", "20 or 30, one by one"),
+    ],
+)
+def test_numbers_in_words_are_put_in_digits(text: str, digits: str) -> None:
+    assert in_digits(text) == digits
+
+
+@pytest.mark.parametrize(
+    "text", ["十分好", "七八个人", "星期三", "第三个", "三分之一", "一个", "万一", "千万别去", "几十个", "三明治"]
+)
+def test_words_that_only_look_like_numbers(text: str) -> None:
+    assert in_digits(text) == text

@@ -10,30 +10,48 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from regard.text.kept import find_kept, fixed, loose
-from regard.text.numbers import digits_value, find_numbers, in_digits, values
+from regard.text.dates import find_dates, other_way
+from regard.text.kept import HAN_CHARACTERS, Span, find_kept, fixed, loose
+from regard.text.numbers import digits_value, find_numbers, in_digits, short_values, values
 
 Fault = Literal["empty", "loop", "copy", "lost", "invented", "sentence", "babble"]
 GRAVE: tuple[Fault, ...] = ("empty", "loop", "copy", "lost")
 
-_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_LETTERS = rf"(?:(?![{_HAN}])[^\W_])"
-_UNIT = re.compile(rf"[{_HAN}]|{_LETTERS}+(?:['’]{_LETTERS}+)*|(?P<mark>[^\w\s]|_)(?P=mark)*")
-_WORD = re.compile(rf"[{_HAN}]|{_LETTERS}+(?:['’]{_LETTERS}+)*")
+_LETTERS = rf"(?:(?![{HAN_CHARACTERS}])[^\W_])"
+_UNIT = re.compile(rf"[{HAN_CHARACTERS}]|{_LETTERS}+(?:['’]{_LETTERS}+)*|(?P<mark>[^\w\s]|_)(?P=mark)*")
+_WORD = re.compile(rf"[{HAN_CHARACTERS}]|{_LETTERS}+(?:['’]{_LETTERS}+)*")
 _LATIN = re.compile("[A-Za-z0-9À-ɏ]")
-_ANY_HAN = re.compile(f"[{_HAN}]")
+_ANY_HAN = re.compile(f"[{HAN_CHARACTERS}]")
+_LATIN_WORD = re.compile("[A-Za-z]{2,}")
+_LATIN_IN_CHINESE = frozenset(
+    ["CD", "DVD", "OK", "AA", "QQ", "KTV", "UFO", "DNA", "AI", "CEO", "GPS", "VIP", "cm", "km", "kg"]
+)
+_LONG_WORD = re.compile("[A-Za-z]{26,}")  # a loop of letters
 _LONGEST_PERIOD = 12  # units of a loop
 _MARKS_IN_A_ROW = 12  # more of one mark than this is a loop too
 _PHRASE = 4  # units: a phrase that comes back again and again, with something between
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"”’」』)）]*$")
+_CAPITAL_FIRST = re.compile(
+    "(?:A|An|The|This|That|These|Those|There|Here|He|She|It|We|You|They|My|Your|His|Her|Its|Our|Their|Who|What|When|Where|"
+    "Why|How|Which|If|In|On|At|To|For|From|With|Of|And|But|Or|So|Because|As|After|Before|Then|Do|Does|Did|Is|Are|Was|Were|"
+    "Can|Could|Will|Would|Should|Must|Have|Has|Had|Please|Not|No|Yes|One|Some|All|Let)(?![A-Za-z])"
+)
 # Whom corpora of examples speak of; whole words, for tomorrow, the bottom and a summary are nobody.
 _STOCK = (
     re.compile(rf"(?<!{_LETTERS})toms?(?!{_LETTERS})|汤姆|湯姆", re.IGNORECASE),
     re.compile(rf"(?<!{_LETTERS})marys?(?!{_LETTERS})|玛丽|玛莉|瑪麗|瑪莉", re.IGNORECASE),
+)
+_DATE_MARKS = {"年": "年", "日": "日号號"}
+_BARE = re.compile(r"\d[\d,]*(?:\.\d+)?")
+# What is before or after the digits, and what may stand for it.
+_SIGNS = (
+    (re.compile("[$€£¥]"), re.compile("[$€£¥元块塊镑鎊钱錢]|dollar|euro|pound|yuan|yen|buck|rmb|cent", re.IGNORECASE)),
+    (re.compile("^-"), re.compile(r"[-−–]\s?\d|负|負|零下|minus|negative|below", re.IGNORECASE)),
+    (re.compile("[°℃℉]"), re.compile("[°℃℉度]|degree|celsius|fahrenheit", re.IGNORECASE)),
 )
 _OPENING, _CLOSING = "“「『«《〈", "”」』»》〉"
 _PARTNER = dict(zip(_CLOSING, _OPENING, strict=True))
@@ -52,7 +70,7 @@ def faults(source: str, translation: str, chinese: bool) -> list[Fault]:
         found.append("copy")
     if lost(source, translation, chinese):
         found.append("lost")
-    if invents_person(source, translation):
+    if invents_name(source, translation, chinese):
         found.append("invented")
     if is_sentence_for_word(source, translation):
         found.append("sentence")
@@ -80,12 +98,15 @@ def _says_something(text: str) -> bool:
 def is_loop(source: str, translation: str) -> bool:
     """Whether words come again and again that do not in the source."""
     units, allowed = _units(translation), _allowed(source)
+    if any(word not in source for word in _LONG_WORD.findall(translation)):
+        return True
     return _next_loop(units, allowed) is not None or _third_phrase(units, allowed) is not None
 
 
 def cut_loops(source: str, translation: str) -> str:
     """The translation with each loop gone through once."""
     allowed = _allowed(source)
+    translation = _LONG_WORD.sub(lambda match: match[0] if match[0] in source else "", translation).strip()
     while (found := _next_loop(_units(translation), allowed)) is not None:
         start, stop = found
         translation = (translation[:start] + translation[stop:]).strip()
@@ -171,8 +192,11 @@ def _translatable(source: str, chinese: bool) -> list[str]:
     if chinese:
         return [word for word in words if _ANY_HAN.fullmatch(word)]
     shouted = source.isupper()  # no word is a name for its capitals where all have them
+    names = {span.of(source) for span in find_kept(source, chinese) if span.kind == "name"}
     return [
-        word.lower() for at, word in enumerate(words) if word.islower() or ((at == 0 or shouted) and not word.isdigit())
+        word.lower()
+        for at, word in enumerate(words)
+        if word not in names and (word.islower() or ((at == 0 or shouted) and not word.isdigit()))
     ]
 
 
@@ -182,26 +206,45 @@ def _translatable(source: str, chinese: bool) -> list[str]:
 def lost(source: str, translation: str, chinese: bool) -> list[str]:
     """The numbers and names of the source that are not in the translation; 37万 as 370,000."""
     source = in_digits(source)
-    spans = loose(find_kept(source, chinese))
-    if not spans:
-        return []
     numbers = values(translation)
-    missing = []
-    for span in spans:
+    missing = list(_lost_dates(source, translation, chinese))
+    for span in loose(find_kept(source, chinese)):
         what = span.of(source)
-        on_the_hour = what == "00" and source[span.start - 1] in ":："
-        if on_the_hour or _written(what).search(translation):
+        if _written(what).search(translation) or (what == "00" and source[span.start - 1] in ":："):  # on the hour
             continue
-        if span.kind == "name" or not (_is_amount(what) and _same_amount(source, span.stop, what, numbers)):
+        if span.kind == "name" or not _same_number(source, span, numbers) or _lost_sign(what, translation):
             missing.append(what)
     return missing
 
 
+def _lost_dates(source: str, translation: str, chinese: bool) -> Iterator[str]:
+    """Dates of which the day or the year is not one in the translation: 5月2024日."""
+    if chinese or not _ANY_HAN.search(translation):
+        return
+    translation = in_digits(translation)
+    for span in find_dates(source, chinese):
+        wanted = re.findall(r"(\d+)([年日])", other_way(span.of(source), chinese))
+        if not all(re.search(rf"(?<!\d){number} ?[{_DATE_MARKS[mark]}]", translation) for number, mark in wanted):
+            yield span.of(source)
+
+
 def _written(what: str) -> re.Pattern[str]:
     """The number or the name, in any case, and not a part of another; a name may be in the plural."""
-    if what[0].isdigit():
+    if not what[0].isalpha():
         return re.compile(rf"(?<![\d.]){re.escape(what)}(?!\d)")
     return re.compile(rf"(?<![A-Za-z]){re.escape(what)}(?=s?(?![A-Za-z]))", re.IGNORECASE)
+
+
+def _same_number(source: str, span: Span, numbers: frozenset[float]) -> bool:
+    found = _BARE.search(span.of(source))
+    assert found is not None
+    after = source[span.start + found.end() : span.start + found.end() + 3]
+    return _is_amount(found[0]) and _same_amount(found[0], after, numbers)
+
+
+def _lost_sign(what: str, translation: str) -> bool:
+    """Whether a number is there without what made it one of money, of degrees, or less than nothing."""
+    return any(sign.search(what) and not said.search(translation) for sign, said in _SIGNS)
 
 
 def _is_amount(digits: str) -> bool:
@@ -209,10 +252,10 @@ def _is_amount(digits: str) -> bool:
     return not (digits.startswith("0") and digits.isdigit() and len(digits) > 1) and (len(digits) < 10 or "," in digits)
 
 
-def _same_amount(source: str, stop: int, digits: str, numbers: frozenset[float]) -> bool:
+def _same_amount(digits: str, after: str, numbers: frozenset[float]) -> bool:
     """Whether the translation has the number, or what it makes together with what follows: 10 k, 15 点."""
-    value, after = digits_value(digits), source[stop : stop + 9]
-    meant = {value, *values(digits + after)}
+    value = digits_value(digits)
+    meant = {value, *short_values(value, after)}
     if after.startswith(("s", "'s", "’s")):
         meant.add(value % 100)  # the 1990s: 90年代
     elif after.startswith("年代"):
@@ -221,24 +264,30 @@ def _same_amount(source: str, stop: int, digits: str, numbers: frozenset[float])
         meant |= {number for number in numbers if 0 <= number - 100 * (value - 1) < 100}  # 20世纪30年代: the 1930s
     elif after[:1] in (":", "点", "时", "點") and value > 12:
         meant.add(value - 12)  # in the afternoon
+    elif after.lstrip().startswith("p"):
+        meant.add(value + 12)
     return not meant.isdisjoint(numbers)
 
 
 def mend_numbers(source: str, translation: str, chinese: bool) -> str:
     """Numbers that became others are put right, where there are as many of the one as of the other."""
-    missing = [what for what in lost(source, translation, chinese) if what[0].isdigit()]
+    missing = [what for what in lost(source, translation, chinese) if _BARE.search(what)]
+    for what in missing:
+        if what[0] in "$€£¥":  # and so is money that is not called so
+            translation = _written(what[1:]).sub(lambda _, what=what: what, translation, count=1)  # type: ignore[misc]
+    missing = [what for what in missing if what[0].isdigit() and _BARE.fullmatch(what.rstrip("%℃℉°CF "))]
     known = values(in_digits(source))
     strange = [number for number in find_numbers(translation) if number[2] not in known]
     if not missing or len(missing) != len(strange):
         return translation
     for what, (start, stop, _) in reversed(list(zip(missing, strange, strict=True))):
-        translation = translation[:start] + what + translation[stop:]
+        translation = translation[:start] + _BARE.findall(what)[0] + translation[stop:]
     return translation
 
 
-def mend_names(source: str, translation: str) -> str:
-    """Latin names in Chinese have the case they had."""
-    for span in loose(find_kept(source, chinese=True)):
+def mend_names(source: str, translation: str, chinese: bool) -> str:
+    """Latin names in Chinese, and those of products and the like, have the case they had."""
+    for span in loose(find_kept(source, chinese)):
         name = span.of(source)
         if span.kind == "name" and name not in _written(name).findall(translation):  # else "it" is not IT
             translation = _written(name).sub(lambda _, name=name: name, translation)  # type: ignore[misc]
@@ -274,17 +323,27 @@ def _unpaired(text: str) -> list[int]:
     """Where the quotation marks are that have no partner."""
     waiting: list[int] = []
     alone: list[int] = []
-    straight: int | None = None
+    is_open = False
     for at, mark in _quotes(text):
-        if mark == '"':
-            straight = at if straight is None else None
-        elif mark in _OPENING:
+        opens = _opens(text, at, is_open) if mark == '"' else mark in _OPENING
+        is_open = opens if mark == '"' else is_open
+        if opens:
             waiting.append(at)
-        elif waiting and text[waiting[-1]] == _PARTNER[mark]:
+        elif waiting and text[waiting[-1]] == _PARTNER.get(mark, mark):
             waiting.pop()
         else:
             alone.append(at)
-    return sorted([*alone, *waiting, *([] if straight is None else [straight])])
+    return sorted([*alone, *waiting])
+
+
+def _opens(text: str, at: int, is_open: bool) -> bool:
+    """Whether a straight quotation mark opens, by what is around it; else by the one before."""
+    before, after = text[max(at - 1, 0) : at], text[at + 1 : at + 2]
+    if not after.strip() and before.strip():
+        return False
+    if not before.strip() and after.strip():
+        return True
+    return not is_open
 
 
 def _without_places(text: str, places: Sequence[int]) -> str:
@@ -306,11 +365,20 @@ def without_end(text: str) -> str:
     return text.rstrip(".!?。！？… ") or text
 
 
+def in_mid_sentence(text: str) -> str:
+    """With a small letter, where it begins with a word that has a capital only at the beginning of a sentence."""
+    return text[0].lower() + text[1:] if _CAPITAL_FIRST.match(text) else text
+
+
 # -- what is only worse than another
 
 
-def invents_person(source: str, translation: str) -> bool:
-    return any(person.search(translation) and not person.search(source) for person in _STOCK)
+def invents_name(source: str, translation: str, chinese: bool) -> bool:
+    """Whether there is somebody who is not in the source, or a Latin word in Chinese that is not."""
+    if any(person.search(translation) and not person.search(source) for person in _STOCK):
+        return True
+    latin = _LATIN_WORD.findall(translation) if not chinese and _ANY_HAN.search(translation) else []
+    return any(word.lower() not in source.lower() and word not in _LATIN_IN_CHINESE for word in latin)
 
 
 def is_sentence_for_word(source: str, translation: str) -> bool:

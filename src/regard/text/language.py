@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 
-from regard.text.kept import find_kept, fixed, without
+from regard.text.kept import HAN_CHARACTERS, find_kept, fixed, without
 from regard.text.normalise import normalise
 
 HAN, LATIN, KANA, HANGUL = "Han", "Latin", "kana", "hangul"
@@ -23,7 +23,7 @@ LANGUAGES = {HAN: "zh", LATIN: "en", KANA: "ja", HANGUL: "ko"}
 _BY_CHARACTER = {"CJK": HAN, "IDEOGRAPHIC": HAN, "HIRAGANA": KANA, "KATAKANA": KANA, "HANGUL": HANGUL}
 _JAPANESE_FROM = 0.3  # kana among Han and kana; の alone is fashionable in Chinese
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_ANY_HAN = re.compile(f"[{HAN_CHARACTERS}]")
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,11 @@ class Guess:
 def guess_language(text: str) -> Guess:
     counts: Counter[str] = Counter()
     text = normalise(text)
-    for match in _WORD.finditer(without(text, fixed(find_kept(text, chinese=False)))):
+    in_no_language = [span for span in fixed(find_kept(text, chinese=False)) if span.kind != "foreign"]
+    for match in _WORD.finditer(without(text, in_no_language)):
         counts.update(_scripts(match[0]))
+    if 2 * counts[LATIN] > max(4, counts[HAN] + counts[KANA] + counts[HANGUL]):  # English that quotes a Japanese word
+        counts[KANA], counts[HANGUL] = (min(counts[script], 1) for script in (KANA, HANGUL))
     kana, han = counts[KANA], counts[HAN]
     if kana and kana >= _JAPANESE_FROM * (kana + han):
         counts[KANA] += counts.pop(HAN, 0)  # Japanese is written in both
@@ -52,7 +55,7 @@ def guess_language(text: str) -> Guess:
 
 
 def has_han(text: str) -> bool:
-    return _HAN.search(text) is not None
+    return _ANY_HAN.search(text) is not None
 
 
 def same_language(one: str, other: str) -> bool:

@@ -47,6 +47,7 @@ _MEANT_OR_INVISIBLE = re.compile(
     f"|{_EMOJI_UNIT}(?:\u200d{_EMOJI_UNIT})*"
     "|[0-9#*]\ufe0f?\u20e3"
     f"|(?<={_JOINING})[\u200c\u200d](?={_JOINING}))"
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # what colours a terminal: without its escape character, "[31m" would stay
     f"|[{_INVISIBLE}]"
 )
 _HAS_INVISIBLE = re.compile(f"[{_INVISIBLE}]")

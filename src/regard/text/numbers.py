@@ -14,22 +14,30 @@ _SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 _TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 _WORDS: dict[str, float] = {word: value for value, word in enumerate((*_SMALL, *_TEENS))}
 _WORDS |= {word: 10 * value for value, word in enumerate(_TENS, start=2)}
 _WORDS |= {word: value for value, word in enumerate((*_ORDINALS, "eleventh", "twelfth"), start=1)}
-_WORDS |= {word: value for value, word in enumerate((*_MONTHS, "november", "december"), start=1)}
+_WORDS |= {month.lower(): value for value, month in enumerate(MONTHS, start=1)}
 _WORDS |= {"a": 1, "an": 1, "once": 1, "twice": 2, "both": 2, "double": 2, "triple": 3, "decade": 10, "dozen": 12}
 _WORDS |= {"fortnight": 14, "century": 100, "twentieth": 20, "thirtieth": 30}
+_WORDS |= {f"{word}th": value for value, word in enumerate(_TEENS, start=13)}
 _WORDS |= {f"{word[:-1]}ies": value for word, value in _WORDS.items() if word in _TENS}  # the nineties
-_WORDS |= {word[:3]: value for word, value in _WORDS.items() if word in (*_MONTHS, "november", "december")}
+_WORDS |= {month[:3].lower(): value for value, month in enumerate(MONTHS, start=1)}
 # What else a word may count: half an hour, half of all, a quarter past, noon.
 _ALSO: dict[str, tuple[float, ...]] = {"half": (0.5, 30, 50), "quarter": (0.25, 15, 25), "noon": (12,), "pair": (2,)}
-_ALSO |= {"midnight": (0, 12, 24), "couple": (2,), "刻": (15,), "午": (12,)}
+_ALSO |= {"midnight": (0, 12, 24), "couple": (2,), "neither": (2,), "thrice": (3,), "刻": (15,), "午": (12,)}
+_ALSO |= dict.fromkeys("俩倆双雙对對", (2,))
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "%": 1, "percent": 1}
-_SCALES |= {"trillion": 10**12}
+_SCALES |= {"trillion": 10**12, "dozen": 12}
 _SHORT = {"k": 1_000, "m": 10**6, "bn": 10**9}  # $10m; but 10m may be metres
-_SURE = frozenset([*_SMALL[2:], *_TEENS, *_TENS])
+_CARDINALS = {word: _WORDS[word] for word in (*_SMALL, *_TEENS, *_TENS)}
+_BIG = ("hundred", "thousand", "million", "billion", "trillion")
+_NOT_SURE = ("zero", "one")  # by themselves: one may be anybody
+_ENGLISH_WORD = re.compile("(?<![A-Za-z])(?!and(?![A-Za-z]))[A-Za-z]+", re.IGNORECASE)
 _TOKEN = re.compile(
     r"(?P<digits>\d[\d,]*(?:\.\d+)?)|(?P<chinese>[零〇一二两兩三四五六七八九十百千万萬亿億半]+)|(?P<word>[A-Za-z]+)|(?P<other>\S)"
 )
@@ -40,13 +48,25 @@ _SCALED = re.compile(rf"(?<![A-Za-z0-9_.,])(?:(?:{_UNSCALED} ?{_SCALE})+|{_UNSCA
 _SCALED_PART = re.compile(rf"({_UNSCALED})[ -]?({_SCALE}|{_SCALE_WORD})", re.IGNORECASE)
 _HALF_A = re.compile(rf"half an? ({_SCALE_WORD})", re.IGNORECASE)
 _SCALE_AFTER = re.compile(rf"[ -]?({_SCALE}|{_SCALE_WORD})", re.IGNORECASE)
-# A single Chinese numeral is a number before what is counted; 三明治 and 星期三 are words.
-_COUNTED = re.compile("[个個只隻本年月天岁歲次张張条條件块塊元位名家辆輛台把杯瓶双雙小分公米人点點口]")
+_UNIT_OF_THOUSANDS = re.compile("千[克米瓦卡]")
+_IN_A_ROW = re.compile("[一二两兩三四五六七八九]{2}")  # 七八个 are seven or eight
+# A single Chinese numeral is a number before what is counted; 三明治 and 星期三 are words, and 十分 is "very".
+_COUNTED = re.compile("[个個只隻本年月天岁歲次张張条條件块塊元位名家辆輛台把杯瓶双雙小分公米人点點口日号號]")
 
 
 def in_digits(text: str) -> str:
-    """The text with amounts of digits and a word in digits alone, which every language reads: 37万 as 370,000."""
-    return _SCALED.sub(lambda match: f"{_scaled_value(match[0]):,.3f}".rstrip("0").rstrip("."), text)
+    """The text with its numbers in digits alone, which every language reads: 37万 as 370,000, twenty-five as 25."""
+    text = _SCALED.sub(lambda match: plain(_scaled_value(match[0])), text)
+    for start, stop, value in reversed(find_numbers(text)):
+        if not text[start].isdigit():
+            apart = " " if re.match("[A-Za-z]", text[start - 1 : start]) else ""  # Ken七月 is not Ken7月
+            text = text[:start] + apart + plain(value) + text[stop:]
+    return text
+
+
+def plain(value: float) -> str:
+    """In digits; 1990 may be a year."""
+    return f"{value:,.3f}".rstrip("0").rstrip(".") if value >= 10_000 else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def _scaled_value(text: str) -> float:
@@ -62,6 +82,7 @@ def values(text: str) -> frozenset[float]:
     """Every number that the text can be taken to speak of: of 3 million both the 3 and the whole."""
     found: set[float] = {_scaled_value(match[0]) for match in _SCALED.finditer(text)}
     found.update(_times(scale) / 2 for scale in _HALF_A.findall(text))
+    found.update(value for _, _, value in _english_numbers(text))
     running = 0.0  # of English words or digits that go on: twenty-three thousand
     begun = False
     for match in _TOKEN.finditer(text):
@@ -72,12 +93,16 @@ def values(text: str) -> frozenset[float]:
             found.add(running)
         elif match["chinese"]:
             found |= chinese_values(match["chinese"], running if begun else None)
+            if _UNIT_OF_THOUSANDS.match(text, match.end() - 1):
+                found |= chinese_values(match["chinese"][:-1], None)  # 五十千米 are fifty kilometres
             begun = False
         elif word in _SHORT and begun:
             found.add(running * _SHORT[word])
         elif word in _SCALES and begun:
             running *= _SCALES[word]
             found.add(running)
+        elif word in _BIG:
+            found.add(_SCALES[word])
         elif word in _WORDS:
             tens = begun and running % 10 == 0 and _WORDS[word] < 10
             running = running + _WORDS[word] if tens else _WORDS[word]
@@ -90,26 +115,89 @@ def values(text: str) -> frozenset[float]:
 
 def find_numbers(text: str) -> list[tuple[int, int, float]]:
     """(start, stop, value) of each number that cannot be taken for anything else, as a, first and may can."""
-    found = []
+    found = _english_numbers(text)
     for match in _TOKEN.finditer(text):
-        word, chinese = (match["word"] or "").lower(), match["chinese"] or ""
         start, stop = match.span()
         if match["digits"]:
             stop = start + len(match[0].rstrip(","))
             found.append(_with_scale(text, start, stop, digits_value(match[0])))
-        elif word in _SURE:
-            found.append(_with_scale(text, start, stop, _WORDS[word]))
-        elif chinese[:1] and chinese[0] in "二三四五六七八九" and "半" not in chinese:
-            counts = _COUNTED.match(text, stop) and text[start - 1 : start] not in tuple("期周拜第")
-            if len(chinese) > 1 or counts:
-                found.append((start, stop, max(chinese_values(chinese, None))))
+        elif match["chinese"] and _is_sure(text, start, stop):
+            found.append((start, stop, max(chinese_values(match["chinese"], None))))
+    return sorted(found)
+
+
+def _is_sure(text: str, start: int, stop: int) -> bool:
+    """Whether the Chinese numerals there are a number, and one number."""
+    numerals = text[start:stop]
+    if text[start - 1 : start] in tuple("几幾数數") or text[stop : stop + 2] in ("多万", "多萬", "多亿", "多億"):
+        return False  # 几十 are dozens
+    if _UNIT_OF_THOUSANDS.match(text, stop - 1):
+        return False
+    if len(numerals) == 1:
+        counted = _COUNTED.match(text, stop) and not text.startswith("分之", stop)
+        word = text[start - 1 : start] in tuple("期周拜第") or text[start : stop + 1] == "十分"
+        return numerals in "二两兩三四五六七八九十" and bool(counted) and not word
+    if not any(numeral in _TIMES for numeral in numerals):
+        return len(numerals) == 4 and "半" not in numerals  # a year
+    return numerals[0] in "一二两兩三四五六七八九十" and "半" not in numerals and not _IN_A_ROW.search(numerals)
+
+
+def _english_numbers(text: str) -> list[tuple[int, int, float]]:
+    """(start, stop, value) of each number in words: twenty-five, one hundred and fifty thousand, nineteen ninety."""
+    found: list[tuple[int, int, float]] = []
+    words: list[re.Match[str]] = []  # of the number that is being read
+    total = current = 0.0
+
+    def close() -> None:
+        if words and (len(words) > 1 or words[0][0].lower() not in _NOT_SURE):
+            found.append((words[0].start(), words[-1].end(), total + current))
+        words.clear()
+
+    for match in _ENGLISH_WORD.finditer(text):
+        word = match[0].lower()
+        last = words[-1][0].lower() if words else ""
+        between = text[words[-1].end() : match.start()] if words else ""
+        joined = between in (" ", "-") or (last in _BIG and between in (" and ", ", ", ", and "))
+        if word in _BIG and joined:
+            if word == "hundred":
+                current *= 100
+            else:
+                total, current = total + (current or 1) * _SCALES[word], 0.0
+        elif word in _CARDINALS and joined and _goes_on(last, current, _CARDINALS[word]):
+            year = last in _CARDINALS and _CARDINALS[word] >= 10
+            current = current * (100 if year else 1) + _CARDINALS[word]
+        elif word in _ORDINALS[:9] and joined and last in _TENS:
+            current += _WORDS[word]
+        else:
+            close()
+            if word not in _CARDINALS:
+                continue
+            total, current = 0.0, _CARDINALS[word]
+        words.append(match)
+    close()
     return found
+
+
+def _goes_on(last: str, current: float, value: float) -> bool:
+    """Whether a word that counts `value` belongs to the number whose last word is `last`."""
+    if last in _BIG:
+        return value < 100 and current % 100 == 0
+    if last in _TENS:
+        return 0 < value < 10
+    return 11 <= current <= 19 and value >= 10  # nineteen eighty: a year
 
 
 def _with_scale(text: str, start: int, stop: int, value: float) -> tuple[int, int, float]:
     """36万 and 360 thousand are one number each."""
     scale = _SCALE_AFTER.match(text, stop)
     return (start, stop, value) if scale is None else (start, scale.end(), round(value * _times(scale[1]), 3))
+
+
+def short_values(value: float, after: str) -> set[float]:
+    """What the letters right after digits may make of them: 10 k, 10m, 5bn."""
+    letters = re.match(" ?([A-Za-z]+)", after)
+    times = _SHORT.get(letters[1].lower()) if letters else None
+    return set() if times is None else {value * times}
 
 
 def digits_value(text: str) -> float:

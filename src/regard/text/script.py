@@ -1,7 +1,7 @@
 """Traditional and simplified Chinese characters, each made of the other by OpenCC (docs/decisions/016).
 
 OpenCC and its dictionaries are loaded when they are first needed. Simplified text does not need them on its way in: its
-characters are those of GB 2312, the mainland's first character set, which has hardly a traditional one.
+characters are those of GB 2312, the mainland's first character set, which has only a few that may be traditional.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import functools
 import re
 from typing import TYPE_CHECKING, Literal
 
+from regard.text.kept import HAN_CHARACTERS
 from regard.text.language import has_han
 
 if TYPE_CHECKING:
     from opencc import OpenCC
 
 ChineseScript = Literal["simplified", "traditional"]
-_HAN_RUN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+_HAN_RUN = re.compile(f"[{HAN_CHARACTERS}]+")
+# Those of GB 2312 that OpenCC simplifies, most of them everywhere but in some words: 乾 is 干, and not in 乾坤.
+_PERHAPS_TRADITIONAL = frozenset("乾吒夥後徵拚捱摺於榘菸薹袷醣麴麽")
+_TRADITIONAL_TAGS = frozenset(["hant", "tw", "hk", "mo"])
 
 
 def simplify(text: str) -> str:
@@ -35,13 +39,20 @@ def traditionalise(text: str) -> str:
     return converted
 
 
+def script_of(tag: str) -> ChineseScript | None:
+    """The script that a language tag asks for: traditional, or none in particular."""
+    language, *rest = re.split("[-_]", tag.lower())
+    traditional = language == "zh" and "hans" not in rest and not _TRADITIONAL_TAGS.isdisjoint(rest)
+    return "traditional" if traditional else None
+
+
 def is_plain(text: str) -> bool:
-    """Whether all of it is in GB 2312."""
+    """Whether all of it is in GB 2312, and certainly not traditional."""
     try:
         text.encode("gb2312")
     except UnicodeEncodeError:
         return False
-    return True
+    return _PERHAPS_TRADITIONAL.isdisjoint(text)
 
 
 @functools.cache

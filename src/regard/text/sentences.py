@@ -34,7 +34,8 @@ _BEFORE_NUMBERS |= {"jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sep
 _ELLIPSIS_AFTER = 4  # characters: "我……" at the beginning is a hesitation, not a sentence
 
 _CLAUSE_MARK = re.compile("[，、；：,;:]")
-_CLAUSE_END = re.compile(r"[，；：、,;:—]+")
+CLAUSE_MARKS = "，；：、,;:—"
+_CLAUSE_END = re.compile(f"[{CLAUSE_MARKS}]+")
 _SPACE = re.compile(r"\s+")
 
 

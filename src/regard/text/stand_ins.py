@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from regard.text.dates import other_way
 from regard.text.kept import Span
 from regard.text.language import base_language
 
@@ -23,8 +24,9 @@ _NAMES = (
     ("汤姆", "Tom"),
     ("玛丽", "Mary"),
 )
-_ANYWHERE = (("Python", "Python"), ("Linux", "Linux"), ("HTML", "HTML"))  # the same in every language
+_ANYWHERE = ("Python", "Linux", "HTML")  # the same in every language
 _LATIN = re.compile("[A-Za-z0-9À-ɏ]")
+_DAYS = (("星期一", "Monday"), ("星期五", "Friday"), ("星期三", "Wednesday"))
 _NUMBERS, _YEARS = ("20", "30", "50", "10", "100"), ("1995", "2003", "1980")
 
 
@@ -35,6 +37,7 @@ class StandIn:
     source: str
     target: str
     meant: str
+    written: str = ""  # what is put in the place of `target`, where that is not what is meant, as of a date
 
 
 def stand_in(text: str, spans: Sequence[Span], src_lang: str, tgt_lang: str) -> tuple[str, list[StandIn]] | None:
@@ -49,7 +52,8 @@ def stand_in(text: str, spans: Sequence[Span], src_lang: str, tgt_lang: str) -> 
             pair = next(free, None)
             if pair is None:
                 return None
-            chosen[meant] = StandIn(*pair, meant)
+            written = other_way(meant, base_language(src_lang) == "zh") if span.kind == "date" else ""
+            chosen[meant] = StandIn(*pair, meant, written)
     masked, at = "", 0
     for span in spans:
         masked = _apart(_apart(masked, text[at : span.start]), chosen[span.of(text)].source)
@@ -65,15 +69,16 @@ def _apart(text: str, more: str) -> str:
 
 def candidates(span: Span, meant: str, src_lang: str, tgt_lang: str) -> Iterable[tuple[str, str]]:
     """What may stand in for a span: (source, target), the likeliest to come through first."""
-    if span.kind == "number":
+    if span.kind == "number" and "°" not in meant:
         return ((number, number) for number in (_YEARS if meant.isdigit() and len(meant) == 4 else _NUMBERS))
+    known = _DAYS if span.kind == "date" else (*_NAMES, *((word, word) for word in _ANYWHERE))
     match base_language(src_lang), base_language(tgt_lang):
         case "zh", "en":
-            return (*_NAMES, *_ANYWHERE)
+            return known
         case "en", "zh":
-            return (*((english, chinese) for chinese, english in _NAMES), *_ANYWHERE)
+            return ((english, chinese) for chinese, english in known)
         case _:
-            return _ANYWHERE
+            return ((word, word) for word in _ANYWHERE)
 
 
 def put_in(text: str, stand_ins: Sequence[StandIn]) -> str:
@@ -87,7 +92,7 @@ def put_back(source: str, translation: str, stand_ins: Sequence[StandIn]) -> str
     """The translation with what is meant; None where a stand-in did not come through as often as it was put in."""
     for one in stand_ins:
         wanted = len(_whole(one.source).findall(source))
-        translation, count = _whole(one.target).subn(lambda _, one=one: one.meant, translation)  # type: ignore[misc]
+        translation, count = _whole(one.target).subn(lambda _, one=one: one.written or one.meant, translation)  # type: ignore[misc]
         if count != wanted:
             return None
     return translation

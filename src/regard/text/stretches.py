@@ -13,6 +13,7 @@ _WIDE = re.compile(
     "[\u2014\u2018-\u201d\u2026\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
 _LATIN = re.compile("[A-Za-z0-9À-ɏ]")
+_EMOJI = "\u2600"  # or after it; but for what is wide
 _CLINGS = frozenset(",.;:!?)]}%，。；：！？）、”’")  # no space comes before these
 _AFTER_THESE = frozenset(",.;:!?)]}%")
 _CHINESE_MARKS, _LATIN_MARKS = "，。！？；：（）、“”", ',.!?;:(),""'
@@ -67,5 +68,6 @@ def join(text: str, stretch: Stretch, lang: str) -> str:
         between = " " if _LATIN.match(last) and _LATIN.match(first) else ""  # else they would be one word
     else:
         word = first.isalnum() or first in "`/<{#@"
-        between = " " if word and (last.isalnum() or last in _AFTER_THESE or last in "`>") else ""
+        after_word = last.isalnum() or last in _AFTER_THESE or last in "`>" or last >= _EMOJI
+        between = " " if (word and after_word) or (first >= _EMOJI and last.isalnum()) else ""
     return text + between + stretch.text
