@@ -11,6 +11,7 @@ from regard import Translator
 from regard.folder import PROBES, WEIGHTS, read_description
 from regard.shelf import BUNDLED, describe, installed_models, model_folders
 from regard.text.guards import faults, is_grave
+from regard.train.probes import read_history
 from regard.weights import holds_bfloat16
 
 MOST_BYTES = 20_000_000  # each
@@ -36,8 +37,18 @@ def test_each_is_whole_and_small_and_says_what_it_is(folder: Path) -> None:
     assert holds_bfloat16(folder / WEIGHTS)
     assert model.head.licence
     assert "bleu" in {name.lower() for name in model.head.scores}
-    if (folder / PROBES).exists():
-        assert (folder / PROBES).stat().st_size < 3_000_000
+    assert (folder / PROBES).stat().st_size < 3_000_000
+
+
+def test_a_film_goes_from_random_weights_to_the_model_itself(bundled: Translator) -> None:
+    """The other model's begins where its second stage does."""
+    folder = BUNDLED / "en-zh"
+    film = read_history(folder / PROBES)
+    assert (film.moments[0].step, len(film.probes), len(film.moments)) == (0, 6, 16)
+    for number, probe in enumerate(film.probes):
+        first, last = film.moments[0].written[number], film.moments[-1].written[number]
+        assert max(first.probabilities) < 0.1, "random weights know nothing"
+        assert last.tgt[:-1] == bundled.load(folder).translate([probe.text], beam=1)[0].alternatives[0].tokens
 
 
 def test_a_dozen_translations(bundled: Translator) -> None:
@@ -53,7 +64,8 @@ def test_a_dozen_translations(bundled: Translator) -> None:
         "I love you.": "我爱你。",
         "hello": "你好",
         "Where is the library?": "图书馆在哪里？",
-        "How much does this cost?": "这个多少钱？",
+        "How much does this cost?": "这要多少钱？",
+        "good morning": "早安",
         "I don't speak French.": "我不会说法语。",
         "What time is it?": "现在几点？",
     }
@@ -92,6 +104,11 @@ def test_no_everyday_sentence_has_a_grave_fault(bundled: Translator) -> None:
 
 def test_traditional_input_is_understood(bundled: Translator) -> None:
     assert bundled("我愛你，後來去了圖書館。") == bundled("我爱你，后来去了图书馆。")
+
+
+def test_a_word_without_end_is_no_word(bundled: Translator) -> None:
+    assert bundled("a" * 100_000) == "a" * 100_000
+    assert bundled("哈" * 1000) == "哈" * 1000
 
 
 def test_a_hundred_thousand_characters(bundled: Translator) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from regard import Translator, shelf
 from regard.card import CardHead
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ModelFolderError
 from regard.shelf import find_folder, installed_models, models_for
 
 
@@ -56,6 +58,62 @@ def test_a_damaged_one_is_listed_and_not_chosen(babble: Path, tmp_path: Path, mo
         models_for(None, None)
 
 
+def truncate_weights(folder: Path) -> None:
+    path = folder / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def come_from_the_future(folder: Path) -> None:
+    content = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(content | {"format_version": 99}), "utf-8")
+
+
+DAMAGES: list[tuple[Callable[[Path], None], str]] = [
+    (truncate_weights, "weights.safetensors is damaged: its length is not the one in its header"),
+    (come_from_the_future, "is of format 99"),
+    (lambda folder: (folder / "tokenizer.model").unlink(), "is incomplete: tokenizer.model is missing"),
+    (lambda folder: (folder / "config.json").unlink(), "is incomplete: config.json is missing"),
+    (lambda folder: (folder / "SHA256SUMS").unlink(), "is not a model folder: it has no SHA256SUMS"),
+    (lambda folder: (folder / "SHA256SUMS").write_text("x"), "SHA256SUMS is damaged"),
+]
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[words for _, words in DAMAGES])
+def test_damage_that_shows_at_a_glance(
+    babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None], words: str
+) -> None:
+    shutil.copytree(babble / "zh-en", tmp_path / "bundled" / "zh-en")
+    shutil.copytree(babble / "zh-en", tmp_path / "own" / "mine")
+    monkeypatch.setattr(shelf, "BUNDLED", tmp_path / "bundled")
+    monkeypatch.setenv("REGARD_MODELS", str(tmp_path / "own"))
+    assert [model.name for model in models_for("zh", "en")] == ["mine", "zh-en"]
+    damage(tmp_path / "own" / "mine")
+    assert [(model.name, bool(model.problem)) for model in installed_models()] == [("mine", True), ("zh-en", False)]
+    assert words in installed_models()[0].problem
+    assert [model.name for model in models_for("zh", "en")] == ["zh-en"]
+    with pytest.raises(ModelFolderError, match=re.escape(str(tmp_path / "own" / "mine"))):
+        Translator("mine")
+    with pytest.raises(ConfigError, match=f"no model is installed for de.*; mine cannot be used: .*{re.escape(words)}"):
+        models_for("de", None)
+
+
+def test_what_somebody_has_not_finished_writing_is_not_listed(
+    babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(babble / "zh-en", tmp_path / ".tmp-zh-en-1")
+    (tmp_path / ".tmp-zh-en-1" / "SHA256SUMS").unlink()
+    monkeypatch.setenv("REGARD_MODELS", str(tmp_path))
+    assert installed_models() == []
+
+
+def test_the_variable_may_name_a_model_itself(babble: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_MODELS", str(babble / "zh-en"))
+    assert [(model.name, model.folder) for model in models_for("zh", "en")] == [("zh-en", babble / "zh-en")]
+    monkeypatch.chdir(babble / "zh-en")
+    monkeypatch.setenv("REGARD_MODELS", ".")
+    assert [model.name for model in models_for("zh", "en")] == ["zh-en"]
+
+
 def say_in_config(folder: Path, **model: Any) -> None:
     """Change what a folder says of its model; None takes a setting out."""
     content = json.loads((folder / "config.json").read_text("utf-8"))
@@ -85,7 +143,9 @@ def test_the_first_folders_name_no_family(babble: Path, tmp_path: Path, monkeypa
     say_in_config(tmp_path / "own" / "old", family=None)
     monkeypatch.setenv("REGARD_MODELS", str(tmp_path / "own"))
     assert [(model.name, model.family) for model in models_for("zh", "en")] == [("old", "transformer")]
-    (tmp_path / "own" / "old" / "config.json").write_text('{"src_lang": "zh", "tgt_lang": "en", "model": []}')
+    (tmp_path / "own" / "old" / "config.json").write_text(
+        '{"format_version": 1, "src_lang": "zh", "tgt_lang": "en", "model": []}'
+    )
     assert "config.json cannot be read" in installed_models()[0].problem
 
 

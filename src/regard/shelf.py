@@ -1,7 +1,8 @@
 """The models that are installed: those that came with the package, and the user's own. Listing them needs no torch.
 
-The user's are the subfolders of the folder that the variable REGARD_MODELS names, each a model folder. They come first:
-who puts a model there means it to be used.
+The user's are the subfolders of the folder that the variable REGARD_MODELS names, each a model folder; or that folder
+itself, where it is one. They come first: who puts a model there means it to be used. One that is seen to be damaged is
+listed with what is wrong, and passed over.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import get_args
 
 from regard.card import CardHead, read_head
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ModelFolderError
 from regard.families import ModelConfig, TranslationConfig
-from regard.folder import CARD, CONFIG, SUMS, load_json
+from regard.folder import CARD, CONFIG, SUMS, glance_at
 from regard.text.language import same_language
 
 VARIABLE = "REGARD_MODELS"
@@ -57,21 +58,28 @@ def installed_models() -> list[InstalledModel]:
 
 
 def model_folders(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.glob(f"*/{SUMS}"))
+    """The folder itself or those in it that are models, or were meant to be; hidden ones are somebody's unfinished."""
+    if any((folder / name).is_file() for name in (CONFIG, SUMS)):
+        return [folder]
+    found = {path.parent for name in (CONFIG, SUMS) for path in folder.glob(f"*/{name}")}
+    return sorted(path for path in found if not path.name.startswith("."))
 
 
 def describe(folder: Path, bundled: bool = False) -> InstalledModel:
-    """What its files say; that they are whole is seen when it is loaded."""
+    """What its files say. Only damage that shows at a glance is found here, the rest when the model is loaded."""
+    name = folder.name or folder.resolve().name  # of "." too
     try:
-        content = load_json(folder / CONFIG)
+        content = glance_at(folder)
         src_lang, tgt_lang = str(content["src_lang"]), str(content["tgt_lang"])
         family = str(content["model"].get("family", ModelConfig.family))
         card = folder / CARD
         head = read_head(card.read_text("utf-8", errors="replace")) if card.is_file() else CardHead()
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    except ModelFolderError as error:
+        return InstalledModel(name, folder, "", "", bundled=bundled, problem=str(error))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return InstalledModel(folder.name, folder, "", "", bundled=bundled, problem=f"{CONFIG} cannot be read: {error}")
-    return InstalledModel(folder.name, folder, src_lang, tgt_lang, size, bundled, head, family)
+        return InstalledModel(name, folder, "", "", bundled=bundled, problem=f"{CONFIG} cannot be read: {error}")
+    return InstalledModel(name, folder, src_lang, tgt_lang, size, bundled, head, family)
 
 
 def models_for(src_lang: str | None, tgt_lang: str | None) -> list[InstalledModel]:
@@ -87,7 +95,8 @@ def nothing_for(src_lang: str | None, tgt_lang: str | None, models: Sequence[Ins
     there = ", ".join(f"{model.src_lang} → {model.tgt_lang}" for model in models if model.translates(None, None))
     wanted = f" for {src_lang or 'any language'} → {tgt_lang or 'any language'}" if src_lang or tgt_lang else ""
     other = "other " if there and not wanted else ""
-    return f"no {other}model is installed{wanted}{f' (there is {there})' if there else ''}: {HOW_TO_GET_ONE}"
+    damaged = "".join(f"; {model.name} cannot be used: {model.problem}" for model in models if model.problem)
+    return f"no {other}model is installed{wanted}{f' (there is {there})' if there else ''}: {HOW_TO_GET_ONE}{damaged}"
 
 
 def find_folder(path: str | Path) -> Path:
