@@ -3,12 +3,15 @@
     python bench/decode.py                     # small and base, batches of 1 and 64, greedy and beam 4
     python bench/decode.py --size small --repeats 7 --json decode.json
     python bench/decode.py --model runs/multi30k-en-de/model
+    python bench/decode.py --model zh-en/model --src valid.zh --ref valid.en
 
 The sources are sentences of Multi30k's test set where REGARD_DATA has it, else random ones. The weights are random,
 with an end of sentence that never wins, so that every system writes as many tokens: those of a mean reference. A batch
-of 1 is one sentence at a time, a batch of 64 is 128 sentences at once. CTranslate2 has the best of one or two threads
-and one or two workers. With --model, a trained model of yours takes the place of the random ones; each system then
-ends its sentences itself and is credited with the tokens that it wrote. The score is output tokens per second.
+of 1 is one sentence at a time, a batch of 64 is 128 sentences at once. CTranslate2 computes in float32 and in the
+fastest of all else that it has for this machine (a short trial with the large batch tells), and has the best of one or
+two threads and one or two workers. With --model, a trained model of yours takes the place of the random ones; each
+system then ends its sentences itself and is credited with the tokens that it wrote. The score is output tokens per
+second; where the sentences have references, there is also the BLEU of each of our precisions.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import dataclasses
 import itertools
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,21 +33,26 @@ from peers import build_marian, missing
 from report import Comparison, Report, options
 from work import TOY_VOCABULARY, VOCABULARY, config_of, make_tokenizer, multi30k, write_random_model
 
-from regard.config import DecodeConfig
+from regard.config import DecodeConfig, SearchPrecision
 from regard.core.precision import choose_dtype
+from regard.data.lines import read_lines
 from regard.decode.engine import Form, build_engine
 from regard.decode.model import SearchModel
+from regard.decode.quality import measure
 from regard.decode.search import pad_sources, search
+from regard.errors import ConfigError
 from regard.folder import read_description
 from regard.interop.ctranslate2 import export_ctranslate2
 from regard.models.load import read_model
 from regard.models.transformer import Transformer
+from regard.one_way import OneWay
 from regard.text.tokenizer import PAD, Tokenizer
 
 CPU = torch.device("cpu")
 COUNTS = {1: 8, 64: 128}  # sentences, by the size of a batch
 TOY_COUNTS = {1: 2, 4: 8}
 LONGEST = 256
+PRECISIONS: tuple[SearchPrecision, ...] = ("float32", "bfloat16", "int8")
 Ids = list[int]
 
 
@@ -108,18 +116,33 @@ def theirs(translator: Any, task: Task) -> Work:
     return work
 
 
-def load_ctranslate2(model: Path, folder: Path, quantization: str) -> dict[str, Any]:
-    """A translator for each arrangement of threads and workers."""
+def load_ctranslate2(model: Path, folder: Path, form: str, threads: int = 1, workers: int = 2) -> Any:
     import ctranslate2
 
-    output = folder / f"{model.name}-{quantization}"
-    export_ctranslate2(model, output, quantization)
+    output = folder / f"{model.name}-{form}"
+    if not output.exists():
+        export_ctranslate2(model, output, form)
+    return ctranslate2.Translator(str(output), intra_threads=threads, inter_threads=workers, compute_type=form)
+
+
+def arrange(model: Path, folder: Path, form: str) -> dict[str, Any]:
+    """A translator for each arrangement of threads and workers."""
     return {
-        f"{threads} threads, {workers} workers": ctranslate2.Translator(
-            str(output), intra_threads=threads, inter_threads=workers, compute_type=quantization
-        )
+        f"{threads} threads, {workers} workers": load_ctranslate2(model, folder, form, threads, workers)
         for threads, workers in itertools.product((1, 2), (1, 2))
     }
+
+
+def choose_forms(subject: Subject, task: Task, folder: Path, report: Report) -> list[str]:
+    """float32, which is exact, and the fastest of what else CTranslate2 can compute in on this machine."""
+    import ctranslate2
+
+    others = sorted(ctranslate2.get_supported_compute_types("cpu") - {"float32"})
+    if not others:
+        return ["float32"]
+    best = fastest({form: theirs(load_ctranslate2(subject.path, folder, form), task) for form in others})
+    report.note(f"decode {subject.name}: of CTranslate2's {', '.join(others)} the fastest is {best}")
+    return ["float32", best]
 
 
 def fastest(works: dict[str, Work]) -> str:
@@ -155,6 +178,9 @@ class Subject:
     sources: list[Ids]
     length: int | None
 
+    def task(self, batch: int, count: int, beam: int) -> Task:
+        return Task(self.tokenizer, sorted(self.sources[:count], key=len), self.length, batch, beam)
+
 
 def random_subjects(sizes: Sequence[str], folder: Path, real: bool, report: Report) -> Iterator[Subject]:
     """Models with random weights, on Multi30k's sentences where they are to be had and wanted."""
@@ -176,15 +202,41 @@ def random_subjects(sizes: Sequence[str], folder: Path, real: bool, report: Repo
         yield Subject(size, write_random_model(path, config_of(size), tokenizer), path, tokenizer, sources, length)
 
 
-def trained_subject(path: Path) -> Subject:
+def trained_subject(path: Path, sentences: Sequence[str]) -> Subject:
     """A model that ends its sentences itself."""
     description = read_description(path)
-    sentences = multi30k(f"test_2016_flickr.{description.src_lang}")
     model = read_model(path, description.model, Transformer, "run beside CTranslate2")
-    if sentences is None:
-        raise SystemExit(f"REGARD_DATA has no multi30k/test_2016_flickr.{description.src_lang}.gz to translate")
     tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
     return Subject(path.parent.name, model, path, tokenizer, tokenizer.encode_src(sentences), None)
+
+
+def sentences_for(path: Path, src: Path | None, ref: Path | None) -> tuple[list[str], list[str] | None]:
+    """What a trained model is to translate, and the references, where there are any: of files, or of Multi30k."""
+    description = read_description(path)
+    name = f"test_2016_flickr.{description.src_lang}"
+    sentences = multi30k(name) if src is None else list(read_lines(src))
+    if sentences is None:
+        raise SystemExit(f"REGARD_DATA has no multi30k/{name}.gz to translate; give a file with --src")
+    if ref is not None:
+        references: list[str] | None = list(read_lines(ref))
+    else:
+        references = multi30k(f"test_2016_flickr.{description.tgt_lang}") if src is None else None
+    if references is not None and len(references) != len(sentences):
+        raise SystemExit(f"{len(sentences)} sentences but {len(references)} references: one each is needed")
+    return sentences, references
+
+
+def note_quality(path: Path, sentences: Sequence[str], references: Sequence[str], report: Report) -> None:
+    """What each precision of ours costs in BLEU, with the model's own search."""
+    for precision in PRECISIONS:
+        try:
+            way = OneWay(path, precision)
+            outputs = [one.text for one in way.translate(sentences)]
+        except ConfigError as error:
+            report.leave_out(f"BLEU of regard {precision}", str(error))
+            continue
+        bleu = measure(outputs, references, way.tgt_lang, way.tokenizer.lowercase)[0]
+        report.note(f"BLEU of regard {precision}: {bleu.score:.2f} ({len(outputs):,} sentences, {bleu.signature})")
 
 
 def compare(subject: Subject, counts: dict[int, int], repeats: int, folder: Path, report: Report) -> None:
@@ -194,7 +246,9 @@ def compare(subject: Subject, counts: dict[int, int], repeats: int, folder: Path
     if reason := missing("ctranslate2"):
         report.leave_out("CTranslate2", reason)
     else:
-        arrangements = {form: load_ctranslate2(subject.path, folder, form) for form in ("float32", "int8")}
+        large = max(counts)
+        forms = choose_forms(subject, subject.task(large, counts[large], beam=4), folder, report)
+        arrangements = {form: arrange(subject.path, folder, form) for form in forms}
     if reason := missing("transformers"):
         report.leave_out("Hugging Face Marian", reason)
     elif subject.length is None:
@@ -203,8 +257,7 @@ def compare(subject: Subject, counts: dict[int, int], repeats: int, folder: Path
         model = build_marian(subject.model.config).eval()
         marians = {"Hugging Face Marian float32": model, "Hugging Face Marian bf16": copy.deepcopy(model).bfloat16()}
     for batch, beam in itertools.product(counts, (1, 4)):
-        sources = sorted(subject.sources[: counts[batch]], key=len)
-        task = Task(subject.tokenizer, sources, subject.length, batch, beam)
+        task = subject.task(batch, counts[batch], beam)
         what = f"decode {subject.name}, batch {batch}, {'greedy' if beam == 1 else f'beam {beam}'}"
         works = {name: marian(model, task) for name, model in marians.items()}
         for form, translators in arrangements.items():
@@ -220,12 +273,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = options(__doc__)
     parser.add_argument("--size", choices=["small", "base", "both"], default="both")
     parser.add_argument("--model", type=Path, help="a trained model's folder, instead of random weights")
+    parser.add_argument("--src", type=Path, help="with --model: the sentences to translate, one a line (Multi30k's)")
+    parser.add_argument("--ref", type=Path, help="with --model: their references, for BLEU (Multi30k's)")
     args = parser.parse_args(argv)
+    if (args.src or args.ref) and not args.model:
+        parser.error("--src and --ref go with --model")
     report = Report()
     sizes = ("toy",) if args.toy else ("small", "base") if args.size == "both" else (args.size,)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        subjects = [trained_subject(args.model)] if args.model else random_subjects(sizes, folder, not args.toy, report)
+        if args.model:
+            sentences, references = sentences_for(args.model, args.src, args.ref)
+            subjects: Iterable[Subject] = [trained_subject(args.model, sentences)]
+            if references is not None:
+                note_quality(args.model, sentences, references, report)
+        else:
+            subjects = random_subjects(sizes, folder, not args.toy, report)
         for subject in subjects:
             compare(subject, TOY_COUNTS if args.toy else COUNTS, args.repeats, folder, report)
     report.write(args.json)

@@ -97,7 +97,7 @@ def measure(port: int, pieces: int) -> dict[str, list[tuple[int, float]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
-    command = [sys.executable, "-m", "regard.cli.main", "explore", "--no-browser", "--port", "0", "--model"]
+    command = [sys.executable, "-m", "regard", "explore", "--no-browser", "--port", "0", "--model"]
     command.append(parser.parse_args().model)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:

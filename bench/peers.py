@@ -1,8 +1,8 @@
 """The peers' models at our sizes, with random weights: each maps source and target ids to logits.
 
 They come with `pip install 'regard[bench]'`, except PyTorch's own. Eole and OpenNMT-py are pre-norm, which costs the
-same. The newest OpenNMT-py that installs with PyTorch 2.13 is 3.0.0. JoeyNMT 2.3.0 is not among them: its protobuf
-(older than 3.21) is not Eole's (7.36), and by itself it does not import, for want of a package it does not ask for.
+same. The newest OpenNMT-py that installs with PyTorch 2.13 is 3.0.0. JoeyNMT 2.3.0 is for who installs it by hand: its
+protobuf (older than 3.21) is not Eole's (7.36), and it imports importlib_metadata, which it does not ask for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.core.positions import sinusoids
 from regard.text.tokenizer import BOS, EOS, PAD
 
 INSTALL = "not installed; pip install 'regard[bench]' brings it"
-JOEYNMT = "2.3.0 does not install beside Eole (protobuf), and alone it imports a package it does not ask for"
+BY_HAND = {"joeynmt": "not installed; 2.3.0 asks for a protobuf that is not Eole's, and needs importlib_metadata too"}
 Build = Callable[[ModelConfig], nn.Module]
 
 
@@ -34,7 +34,8 @@ def missing(module: str) -> str | None:
             warnings.simplefilter("ignore")  # of CUDA parts that are not there
             importlib.import_module(module)
     except ModuleNotFoundError as error:
-        return INSTALL if error.name == module.partition(".")[0] else f"it does not import: {error}"
+        package = module.partition(".")[0]
+        return BY_HAND.get(package, INSTALL) if error.name == package else f"it does not import: {error}"
     except Exception as error:  # whatever a package does when it meets a torch that it does not know
         return f"it does not import: {error}"
     return None
@@ -185,10 +186,49 @@ class OpenNMT(nn.Module):
         return self.output(hidden)
 
 
+class TokenCount(SimpleNamespace):
+    """All that JoeyNMT's model wants to know of a vocabulary."""
+
+    def __len__(self) -> int:
+        return int(self.size)
+
+
+class JoeyNMT(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        from joeynmt.model import build_model
+
+        sizes = {"hidden_size": config.d_model, "ff_size": config.d_ff, "num_heads": config.n_heads}
+        embeddings = {"embedding_dim": config.d_model, "scale": True}
+        side = {
+            **sizes,
+            "type": "transformer",
+            "layer_norm": "post",
+            "dropout": config.dropout,
+            "embeddings": embeddings,
+        }
+        settings = {
+            "encoder": {**side, "num_layers": config.n_encoder_layers},
+            "decoder": {**side, "num_layers": config.n_decoder_layers},
+            "tied_embeddings": True,
+            "tied_softmax": True,
+        }
+        special = {"pad_index": PAD, "bos_index": BOS, "eos_index": EOS, "unk_index": None, "sep_index": None}
+        vocabulary = TokenCount(size=config.tgt_vocab_size, **special, specials=(), lang_tags=())
+        self.body = build_model(settings, vocabulary, vocabulary)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        mask = {"src_mask": (src != PAD)[:, None]}
+        hidden, *_ = self.body(return_type="encode", src=src, src_length=(src != PAD).sum(dim=1), **mask)
+        target = {"trg_input": tgt, "trg_mask": (tgt != PAD)[:, None], "unroll_steps": tgt.shape[1]}
+        return self.body(return_type="decode", encoder_output=hidden, encoder_hidden=None, **target, **mask)[0]
+
+
 # name: (the module that is needed, how to build it)
 TRAINERS: dict[str, tuple[str, Build]] = {
     "nn.Transformer": ("torch", TorchTransformer),
     "Hugging Face Marian": ("transformers", Marian),
     "Eole": ("eole.models.model", Eole),
     "OpenNMT-py": ("onmt.models", OpenNMT),
+    "JoeyNMT": ("joeynmt.model", JoeyNMT),
 }

@@ -11,13 +11,17 @@ import torch
 import torch.nn.functional as F
 from interleaved import seconds_in_turn
 from report import Comparison, Report, options
+from torch import Tensor
 
+from regard.core.attention import reference_attention
 from regard.core.dropout import Dropout
 from regard.core.native import library
+from regard.core.residual import Residual
 from regard.train.loss_kernels import native_slice_loss, plain
 from regard.train.memory import keep_freed_memory
 
 ELEMENTS, ROWS, VOCABULARY = 4096 * 2048, 256, 10_000
+TOKENS, WIDTH, HEADS, LENGTH = 4096, 512, 8, 12  # of a step of `base` with short sentences
 
 
 def milliseconds(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
@@ -44,6 +48,44 @@ def compare_losses(rows: int, vocabulary: int, repeats: int) -> Comparison:
     return Comparison(what, "ms", milliseconds(works, repeats), "PyTorch's operators", less_is_better=True)
 
 
+def there_and_back(forward: Callable[[], Tensor]) -> Callable[[], object]:
+    return lambda: forward().sum().backward()
+
+
+def compare_residuals(tokens: int, width: int, repeats: int) -> Comparison:
+    """Add & norm with its dropout: step by step, and in one pass."""
+    x, change = (torch.randn(tokens, width).bfloat16().requires_grad_() for _ in range(2))
+    residual = Residual(width, "post", "layernorm", 0.1).train()
+    norm = torch.nn.LayerNorm(width)
+    stepwise = there_and_back(lambda: norm((x + F.dropout(change, 0.1)).float()).bfloat16())
+    works = {"PyTorch's operators": stepwise, "regard": there_and_back(lambda: residual.after(x, change))}
+    what = f"add & norm of {tokens:,} x {width} bf16 numbers, forward and backward"
+    return Comparison(what, "ms", milliseconds(works, repeats), "PyTorch's operators", less_is_better=True)
+
+
+def compare_attentions(tokens: int, width: int, repeats: int) -> Comparison:
+    shape = (tokens // LENGTH, HEADS, LENGTH, max(width // HEADS, 1))
+    q, k, v = (torch.randn(shape).bfloat16().requires_grad_() for _ in range(3))
+    works = {
+        "PyTorch's fused": there_and_back(lambda: F.scaled_dot_product_attention(q, k, v)),
+        "written out": there_and_back(lambda: reference_attention(q, k, v, None, shape[-1] ** -0.5)[0]),
+    }
+    what = f"attention in {shape[0]:,} sentences of {LENGTH} tokens, bf16, forward and backward"
+    return Comparison(what, "ms", milliseconds(works, repeats), "PyTorch's fused", less_is_better=True)
+
+
+def compare_projections(tokens: int, width: int, repeats: int) -> Comparison:
+    x = torch.randn(tokens, width).bfloat16().requires_grad_()
+    whole = torch.randn(3 * width, width).bfloat16().requires_grad_()
+    parts = [part.detach().clone().requires_grad_() for part in whole.chunk(3)]
+    works = {
+        "three products": there_and_back(lambda: torch.cat([F.linear(x, part) for part in parts], dim=1)),
+        "one product": there_and_back(lambda: F.linear(x, whole)),
+    }
+    what = f"queries, keys and values of {tokens:,} x {width} bf16 numbers, forward and backward"
+    return Comparison(what, "ms", milliseconds(works, repeats), "three products", less_is_better=True)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     args = options(__doc__).parse_args(argv)
     keep_freed_memory()
@@ -52,6 +94,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     shrink = 64 if args.toy else 1
     report.add(compare_dropouts(ELEMENTS // shrink**2, args.repeats))
     report.add(compare_losses(ROWS // shrink, VOCABULARY // shrink, args.repeats))
+    for compare in (compare_residuals, compare_attentions, compare_projections):
+        report.add(compare(TOKENS // shrink, WIDTH // shrink, args.repeats))
     report.write(args.json)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 OURS = "regard"
-PACKAGES = ("torch", "transformers", "eole", "OpenNMT-py", "ctranslate2", "numpy")
+PACKAGES = ("torch", "transformers", "eole", "OpenNMT-py", "joeynmt", "ctranslate2", "numpy")
 
 
 @dataclass(frozen=True)

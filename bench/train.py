@@ -1,4 +1,4 @@
-"""Training speed beside PyTorch's own Transformer, Hugging Face Marian, Eole and OpenNMT-py (JoeyNMT: see peers.py).
+"""Training speed beside PyTorch's own Transformer, Hugging Face Marian, Eole, OpenNMT-py and JoeyNMT.
 
     python bench/train.py                      # small and base, five interleaved repeats
     python bench/train.py --size small --repeats 7 --json train.json
@@ -18,7 +18,7 @@ import limits
 import numpy as np
 import torch
 from interleaved import Work, rates_in_turn
-from peers import JOEYNMT, TRAINERS, missing
+from peers import TRAINERS, missing
 from report import Comparison, Report, options
 from steps import NAMES, Step, dtypes, peer_step, regard_step
 from work import config_of, make_batches
@@ -93,7 +93,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     keep_freed_memory()  # for all of them: the comparison is of the steps, not of the allocator
     report = Report()
-    report.leave_out("JoeyNMT", JOEYNMT)
     sizes = ("toy",) if args.toy else ("small", "base") if args.size == "both" else (args.size,)
     for size in sizes:
         compare(size, args.repeats, report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import ModuleType
 
@@ -12,7 +13,7 @@ from regard.models.transformer import Transformer
 
 Script = Callable[[str], ModuleType]
 
-PEERS = ("nn.Transformer", "Hugging Face Marian", "Eole", "OpenNMT-py")
+PEERS = ("nn.Transformer", "Hugging Face Marian", "Eole", "OpenNMT-py", "JoeyNMT")
 
 
 @pytest.mark.filterwarnings("ignore")  # what peers say while they import is theirs
@@ -64,3 +65,12 @@ def test_our_step_learns(script: Script) -> None:
     step = steps.regard_step(Transformer(work.config_of("toy")), torch.float32)
     first, *_, last = [step(batch) for _ in range(30)]
     assert last < 0.95 * first
+
+
+def test_what_to_do_about_a_missing_peer(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every one comes with regard[bench]."""
+    for package in ("eole", "joeynmt"):
+        monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    peers = script("peers")
+    assert "pip install 'regard[bench]'" in peers.missing("eole")
+    assert "importlib_metadata" in peers.missing("joeynmt")

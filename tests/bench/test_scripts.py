@@ -51,6 +51,30 @@ def test_it_runs_and_writes_its_figures(
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_decode_takes_a_trained_model_and_says_what_each_precision_costs(
+    script: Script, tmp_path: Path, reverse_model: Path, reverse_test: list[tuple[str, str]]
+) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    for at, name in enumerate(("src", "ref")):
+        (tmp_path / name).write_text("".join(f"{pair[at]}\n" for pair in reverse_test), "utf-8")
+    files = ["--src", str(tmp_path / "src"), "--ref", str(tmp_path / "ref"), "--json", str(tmp_path / "found.json")]
+    decode = script("decode")
+    decode.main(["--model", str(reverse_model), *files, "--toy", "--repeats", "1"])
+    found = json.loads((tmp_path / "found.json").read_text("utf-8"))
+    scores = dict(re.findall(r"BLEU of regard (\w+): ([\d.]+)", "\n".join(found["notes"])))
+    assert list(scores) == ["float32", "bfloat16", "int8"]
+    assert all(float(score) > 50 for score in scores.values())
+    [tried] = [note for note in found["notes"] if " the fastest is " in note]
+    assert all(form in tried for form in ctranslate2.get_supported_compute_types("cpu") - {"float32"})
+    best = tried.rpartition(" ")[2]
+    for comparison in found["comparisons"]:
+        assert {"CTranslate2 float32", f"CTranslate2 {best}"} <= comparison["figures"].keys()
+    (tmp_path / "ref").write_text("one\n", "utf-8")
+    with pytest.raises(SystemExit, match="but 1 references: one each is needed"):
+        decode.main(["--model", str(reverse_model), *files])
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_train_has_every_peer_that_is_installed_and_says_who_is_not(script: Script) -> None:
     train, peers = script("train"), script("peers")
     report = script("report").Report()
