@@ -38,3 +38,14 @@ def test_a_training_writes_one() -> None:
     corpora = tuple(CorpusConfig(toy="copy", licence=licence) for licence in ("MIT", "", "MIT", "CC0"))
     card = model_card(RunConfig(data=DataConfig(train=corpora)), 10, 3, {"loss": 2.5})
     assert read_head(card) == CardHead("MIT; CC0", {"loss": 2.5})
+
+
+def test_a_corpus_without_description_is_named_by_its_files() -> None:
+    corpora = (
+        CorpusConfig(src="/data/mine/train.en", tgt="/data/mine/train.de"),
+        CorpusConfig(text="/data/mine/poems.txt", published="https://example.com"),
+        CorpusConfig(file="/data/x.tsv", about="Sentences of mine"),
+    )
+    card = model_card(RunConfig(data=DataConfig(train=corpora)), 10, 3, {})
+    named = ["- mine/train.en + train.de", "- mine/poems.txt (https://example.com)", "- Sentences of mine"]
+    assert [line for line in card.splitlines() if line.startswith("- ")][:3] == named

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import (
+    LARGEST_SEED,
     PRESETS,
     CorpusConfig,
     DataConfig,
@@ -107,8 +108,19 @@ def test_precedence_defaults_preset_recipe_set(tmp_path: Path) -> None:
     assert (run.model.d_ff, run.model.dropout, run.model.ffn, run.train.seed) == (1000, 0.25, "gelu", 7)
     assert run.train.lr == 1.0
     assert isinstance(run.train.lr, float)
+
+
+def test_a_preset_that_is_set_is_every_setting_of_it(tmp_path: Path) -> None:
+    path = recipe(tmp_path, '[model]\npreset = "base"\nd_ff = 1000\ndropout = 0.2\nffn = "gelu"')
     big = load_recipe(path, ["model.preset=big"]).model
-    assert (big.n_heads, big.d_ff, big.dropout) == (16, 1000, 0.2)
+    assert (big.n_heads, big.d_model, big.d_ff, big.dropout, big.ffn) == (16, 1024, 4096, 0.3, "gelu")
+    for overrides in (["model.preset = big", "model.d_ff=64"], ["model.d_ff=64", "model.preset = big"]):
+        model = load_recipe(path, overrides).model
+        assert (model.n_heads, model.d_ff, model.dropout) == (16, 64, 0.3)
+    assert load_recipe(path, ["model.preset=lstm", "model.preset=tiny"]).model.d_model == 128
+    assert load_recipe(recipe(tmp_path, '[model]\npreset = "gnmt"'), ["model.preset=small"]).model == ModelConfig()
+    said = message(tmp_path, "[model]\nd_ff = 64", "model.preset=bigg")
+    assert said == f"{tmp_path / 'recipe.toml'}: model.preset = 'bigg' is not known; did you mean 'big'?"
 
 
 def test_the_last_set_wins(tmp_path: Path) -> None:
@@ -164,6 +176,9 @@ def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
             f"model.preset = 3 is not known; it may be one of {', '.join(map(repr, sorted(PRESETS)))}",
         ),
         ("[train]\nseed = 1.5", "train.seed = 1.5 is not possible; it must be a whole number"),
+        (f"[train]\nseed = {2**63}", f"train.seed = {2**63} is too large; the most is {2**63 - 1}"),
+        ("[decode]\nseed = -1", "decode.seed = -1 is too small; the least is 0"),
+        ("[[data.train]]\nseed = -1", "data.train[0].seed = -1 is too small; the least is 0"),
         ("[train]\nseed = true", "train.seed = True is not possible; it must be a whole number"),
         ("[train]\nlr = 'fast'", "train.lr = 'fast' is not possible; it must be a number"),
         ("[train]\nlr = false", "train.lr = False is not possible; it must be a number"),
@@ -291,7 +306,7 @@ corpora = st.builds(
     about=texts,
     toy=st.sampled_from(["", "copy", "reverse"]),
     size=st.integers(1, 10**12),
-    seed=st.integers(-(10**6), 10**6),
+    seed=st.integers(0, LARGEST_SEED),
     weight=st.floats(0, 1e300),
 )
 runs = st.builds(
@@ -312,7 +327,7 @@ runs = st.builds(
         sharing=st.sampled_from(["output", "none"]),  # 'all' does not go with two tokenizer files
     )
     | st.builds(RecurrentConfig, d_model=st.integers(1, 9), residual=st.booleans(), sharing=st.just("output")),
-    train=st.builds(TrainConfig, lr=st.floats(0, 1), eps=st.floats(0, 1e-3), seed=st.integers()),
+    train=st.builds(TrainConfig, lr=st.floats(0, 1), eps=st.floats(0, 1e-3), seed=st.integers(0, LARGEST_SEED)),
 )
 
 

@@ -193,6 +193,10 @@ def test_missing_or_damaged_sums(folder: Path) -> None:
         (folder / SUMS).write_bytes(damaged)
         assert refused(folder) == f"{folder / SUMS} is damaged; copy the folder again"
     (folder / SUMS).unlink()
+    assert refused(folder).startswith(
+        f"{folder} is not a model folder: it has no SHA256SUMS; copy the folder again, or"
+    )
+    (folder / CONFIG).unlink()
     assert refused(folder) == f"{folder} is not a model folder: it has no SHA256SUMS"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from regard.weights import from_bfloat16, holds_bfloat16, read_weights, to_bfloat16, write_weights
+from regard.weights import StoredAs, from_bfloat16, holds_bfloat16, is_whole, read_weights, to_bfloat16, write_weights
 
 EDGES = [0.0, -0.0, 1.0, -1.5, 1e-45, 1e-40, 3.4e38, -3.4028235e38, 1.17549435e-38, float("inf"), float("-inf")]
 
@@ -91,3 +91,19 @@ def test_a_bf16_file_that_was_cut_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w").write_bytes((tmp_path / "w").read_bytes()[:-3])
     with pytest.raises(SafetensorError):
         read_weights(tmp_path / "w")
+
+
+@pytest.mark.parametrize("stored_as", ["float32", "bfloat16"])
+def test_whether_a_file_is_whole(tmp_path: Path, stored_as: StoredAs) -> None:
+    path = tmp_path / "weights.safetensors"
+    write_weights(path, {"a": np.ones((2, 3), np.float32), "b": np.ones(5, np.float32)}, stored_as)
+    content = path.read_bytes()
+    assert is_whole(path)
+    for damaged in (b"", content[:4], content[:20], content[:-1], content + b"\0", b"\xff" * 8 + content[8:]):
+        path.write_bytes(damaged)
+        assert not is_whole(path)
+    for header in (b"[]", b"no JSON", b'{"a": {}}', b'{"a": {"data_offsets": []}}', b"\xff"):
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+        assert not is_whole(path)
+    save_file({}, path, metadata={"format": "pt"})
+    assert is_whole(path)

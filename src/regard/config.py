@@ -43,6 +43,7 @@ from regard.families import (
 from regard.strict import build, convert, listed, setting, suggestion, to_dict
 
 __all__ = [
+    "LARGEST_SEED",
     "ONE_VOCABULARY",
     "PRESETS",
     "VOCABULARIES",
@@ -102,6 +103,7 @@ Metric = Literal["loss", "bleu", "chrf", "accuracy"]
 SearchMethod = Literal["beam", "sample"]
 BeamRule = Literal["paper", "huggingface"]
 ToyTask = Literal["", "copy", "reverse"]
+LARGEST_SEED = 2**63 - 1  # that every generator of random numbers takes
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class CorpusConfig:
     labels: str = ""
     toy: ToyTask = ""
     size: int = setting(10_000, low=1)  # pairs of a toy corpus
-    seed: int = 1  # of a toy corpus, and of a shuffle
+    seed: int = setting(1, low=0, high=LARGEST_SEED)  # of a toy corpus, and of a shuffle
     prefix: str = ""  # put before every source, to tell a model of several tasks which one: "translate to German: "
     weight: float = setting(1.0, low=0.0)  # 2: every pair twice an epoch; 0.5: half of the pairs each epoch
     about: str = ""  # what it is and where it is published: shown when it is not there
@@ -172,7 +174,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    seed: int = 1
+    seed: int = setting(1, low=0, high=LARGEST_SEED)
     init: str = ""  # a model folder to start from: its tokenizer, and every weight that fits
     max_steps: int = setting(100_000, low=1)
     max_epochs: int = setting(0, low=0)  # 0: no limit but max_steps
@@ -232,7 +234,7 @@ class DecodeConfig:
     temperature: float = setting(1.0, low=0.01, high=100.0)
     top_k: int = setting(0, low=0)  # 0: off
     top_p: float = setting(1.0, low=0.0, high=1.0)
-    seed: int = 1
+    seed: int = setting(1, low=0, high=LARGEST_SEED)
     batch_tokens: int = setting(2048, low=1)  # padded source tokens decoded together
 
 

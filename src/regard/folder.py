@@ -26,7 +26,7 @@ from regard import config as settings
 from regard import weights as weights_file
 from regard.errors import ConfigError, ModelFolderError
 from regard.files import atomic_write
-from regard.weights import StoredAs, write_weights
+from regard.weights import StoredAs, is_whole, write_weights
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, SUMS = "config.json", "weights.safetensors", "README.md", "SHA256SUMS"
@@ -96,13 +96,7 @@ def read_description(folder: Path) -> ModelDescription:
         content = load_json(folder / CONFIG)
     except ValueError as error:
         raise ModelFolderError(f"{folder / CONFIG} is not JSON: {error}") from None
-    version = content.get("format_version") if isinstance(content, dict) else None
-    if not isinstance(version, int):
-        raise ModelFolderError(f"{folder / CONFIG} is not that of a model: it has no format_version")
-    if version > FORMAT_VERSION:
-        raise ModelFolderError(
-            f"{folder} is of format {version}; this version of Regard reads up to {FORMAT_VERSION}. Update Regard."
-        )
+    check_version(folder, content)
     try:
         model = settings.convert(settings.FamilyConfig, content["model"], "model")
         decode = settings.build(settings.DecodeConfig, content["decode"], "decode")
@@ -163,29 +157,59 @@ def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
 
 def check_sums(folder: Path) -> None:
     """Refuse a folder that is missing, incomplete or altered, with a sentence that says which."""
-    if not folder.is_dir():
-        raise ModelFolderError(f"there is no model folder at {folder}")
-    if not (folder / SUMS).is_file():
-        hint = ""
-        if (folder / "checkpoints").is_dir():
-            hint = f"; it is a run: its model is {folder / 'model'} once training has ended, or one of its checkpoints"
-        raise ModelFolderError(f"{folder} is not a model folder: it has no {SUMS}{hint}")
     try:
-        compare_sums(folder)
+        for name, expected in check_files(folder).items():
+            if digest(folder / name) != expected:
+                raise ModelFolderError(f"{folder / name} was altered or damaged: it does not match {SUMS}")
     except OSError as error:
         raise ModelFolderError(f"{folder} cannot be read: {error}") from None
 
 
-def compare_sums(folder: Path) -> None:
+def check_files(folder: Path) -> dict[str, str]:
+    """The sum that each file should have; refuse a folder that is missing or incomplete."""
+    if not folder.is_dir():
+        raise ModelFolderError(f"there is no model folder at {folder}")
+    if not (folder / SUMS).is_file():
+        raise ModelFolderError(f"{folder} is not a model folder: it has no {SUMS}{what_else(folder)}")
     text = (folder / SUMS).read_text("utf-8", errors="replace")
     listed = [line.split("  ", 1) for line in text.splitlines() if line]
     if not all(len(entry) == 2 for entry in listed) or {CONFIG, WEIGHTS} - {entry[-1] for entry in listed}:
         raise ModelFolderError(f"{folder / SUMS} is damaged; copy the folder again")
-    for expected, name in listed:
+    for _, name in listed:
         if not (folder / name).is_file():
             raise ModelFolderError(f"{folder} is incomplete: {name} is missing; copy the folder again")
-        if digest(folder / name) != expected:
-            raise ModelFolderError(f"{folder / name} was altered or damaged: it does not match {SUMS}")
+    return {name: expected for expected, name in listed}
+
+
+def what_else(folder: Path) -> str:
+    """What a folder without sums may be, and what to do then."""
+    if (folder / "checkpoints").is_dir():
+        return f"; it is a run: its model is {folder / 'model'} once training has ended, or one of its checkpoints"
+    if (folder / CONFIG).is_file():
+        return "; copy the folder again, or, if it is one of Hugging Face's, make a model folder of it by regard import"
+    return ""
+
+
+def glance_at(folder: Path) -> Any:
+    """The content of config.json, unless names and lengths show that the folder is damaged; nothing is hashed."""
+    check_files(folder)
+    content = load_json(folder / CONFIG)
+    check_version(folder, content)
+    if not is_whole(folder / WEIGHTS):
+        raise ModelFolderError(
+            f"{folder / WEIGHTS} is damaged: its length is not the one in its header; copy the folder again"
+        )
+    return content
+
+
+def check_version(folder: Path, content: Any) -> None:
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if not isinstance(version, int):
+        raise ModelFolderError(f"{folder / CONFIG} is not that of a model: it has no format_version")
+    if version > FORMAT_VERSION:
+        raise ModelFolderError(
+            f"{folder} is of format {version}; this version of Regard reads up to {FORMAT_VERSION}. Update Regard."
+        )
 
 
 def digest(path: Path) -> str:

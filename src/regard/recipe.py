@@ -1,6 +1,6 @@
 """A recipe: a run's settings as TOML, read with `--set` on top, and written out again.
 
-Order of precedence: defaults < `[model] preset` < recipe < `--set`.
+Order of precedence: defaults < `[model] preset` < recipe < `--set model.preset` < any other `--set`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ import dataclasses
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.config import PRESETS, CorpusConfig, DataConfig, RunConfig, build, suggestion, to_dict
+from regard.config import PRESETS, CorpusConfig, DataConfig, ModelConfig, RunConfig, build, suggestion, to_dict
 from regard.errors import ConfigError
+
+PRESET = "model.preset"
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -32,13 +35,25 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    presets = [override for override in overrides if parse_override(override)[0] == PRESET]
+    with naming(path):
+        for override in presets[-1:]:
+            set_preset(tree, parse_override(override)[1])
     for override in overrides:
-        set_key(tree, override)
-    try:
+        if override not in presets:
+            set_key(tree, override)
+    with naming(path):
         run = run_from_dict(tree)
+    return dataclasses.replace(run, data=anchor_paths(run.data, path.parent.absolute()))
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors within begin with the recipe that they are about."""
+    try:
+        yield
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return dataclasses.replace(run, data=anchor_paths(run.data, path.parent.absolute()))
 
 
 def run_from_dict(tree: Mapping[str, Any]) -> RunConfig:
@@ -121,16 +136,28 @@ def toml_value(value: Any) -> str:
             return repr(value)
 
 
-def set_key(tree: dict[str, Any], override: str) -> None:
-    """Apply one `section.key=value`; the value is read as TOML, or else as a bare string."""
+def parse_override(override: str) -> tuple[str, Any]:
+    """The key and the value of one `section.key=value`; the value is read as TOML, or else as a bare string."""
     name, equals, text = override.partition("=")
     if not equals or not name.strip():
         raise ConfigError(f"--set {override!r} is not of the form key=value, such as --set train.lr=3e-4")
     try:
-        value = tomllib.loads(f"value = {text.strip()}")["value"]
+        return name.strip(), tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()
-    *sections, key = name.strip().split(".")
+        return name.strip(), text.strip()
+
+
+def set_preset(tree: dict[str, Any], name: object) -> None:
+    """Apply `model.preset=name`: every setting of the preset, in place of the recipe's own and of its preset."""
+    own = tree["model"] if isinstance(tree.get("model"), dict) else {}
+    chosen = {"family": ModelConfig.family, **preset(name)}
+    tree["model"] = merged({key: value for key, value in own.items() if key != "preset"}, chosen)
+
+
+def set_key(tree: dict[str, Any], override: str) -> None:
+    """Apply one `section.key=value`."""
+    name, value = parse_override(override)
+    *sections, key = name.split(".")
     for section in sections:
         inner: Any = tree.get(section, {})
         if isinstance(inner, list):

@@ -73,11 +73,25 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
 
 def holds_bfloat16(path: Path) -> bool:
     """Whether the header speaks of bf16; of a damaged one the library will tell."""
+    return b'"BF16"' in read_header(path)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the file is as long as its header says; its numbers are not looked at."""
+    header = read_header(path)
+    try:
+        tensors = [entry for name, entry in json.loads(header).items() if name != "__metadata__"]
+        end = max((entry["data_offsets"][1] for entry in tensors), default=0)
+        return bool(path.stat().st_size == 8 + len(header) + end)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return False
+
+
+def read_header(path: Path) -> bytes:
+    """The JSON that says what is in the file; of a damaged one, what there is of it."""
     with path.open("rb") as file:
         start = file.read(8)
-        if len(start) < 8:
-            return False
-        return b'"BF16"' in file.read(min(struct.unpack("<Q", start)[0], path.stat().st_size))
+        return file.read(min(struct.unpack("<Q", start)[0], path.stat().st_size)) if len(start) == 8 else b""
 
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:

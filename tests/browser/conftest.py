@@ -49,7 +49,7 @@ def words() -> Callable[[str], dict[str, str]]:
 @contextmanager
 def exploring(models: Sequence[Path], runs: Path) -> Iterator[str]:
     """The address of a server with these models."""
-    command = [sys.executable, "-m", "regard.cli.main", "explore", "--no-browser", "--port", "0", "--runs", str(runs)]
+    command = [sys.executable, "-m", "regard", "explore", "--no-browser", "--port", "0", "--runs", str(runs)]
     for model in models:
         command += ["--model", str(model)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ import torch
 
 from regard.cli.main import main
 from regard.config import DecodeConfig, ModelConfig
+from regard.core import native
+from regard.decode import engine
 from regard.files import atomic_folder
 from regard.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
@@ -37,6 +40,15 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    """The kernels are there before any command runs, which would else say that it compiles them."""
+    with suppress(native.NoKernelsError):
+        native.load()  # in the cache that `doctor` looks into
+    native.library()  # and in this process, by the calls that commands make, whatever cache a test may choose
+    native.library(engine.SOURCE)
 
 
 @pytest.fixture
@@ -70,12 +82,20 @@ def other_vocabulary() -> Vocabulary:
 def make_model(vocabulary: Vocabulary) -> MakeModel:
     """A whole model folder with random weights."""
 
-    def make(path: Path, seed: int = 1, d_model: int = 16, tokenizer: Tokenizer | None = None) -> Path:
+    def make(
+        path: Path,
+        seed: int = 1,
+        d_model: int = 16,
+        tokenizer: Tokenizer | None = None,
+        n_heads: int = 2,
+        dropout: float = 0.1,
+    ) -> Path:
         tokenizer = tokenizer or Tokenizer(vocabulary, vocabulary)
         config = ModelConfig(
             d_model=d_model,
-            n_heads=2,
+            n_heads=n_heads,
             d_ff=32,
+            dropout=dropout,
             n_encoder_layers=2,
             n_decoder_layers=2,
             sharing="all" if tokenizer.joint else "output",

@@ -66,12 +66,31 @@ def test_models_that_do_not_go_together(
     regard: Any, run: RunFolder, make_model: Any, tmp_path: Path, other_vocabulary: Vocabulary
 ) -> None:
     wide = make_model(tmp_path / "wide", d_model=32)
+    heads = make_model(tmp_path / "heads", n_heads=4)  # all of its weights have the same shapes
     foreign = make_model(tmp_path / "foreign", tokenizer=Tokenizer(other_vocabulary, other_vocabulary))
-    for other, words in ((wide, "different shape"), (foreign, "different tokenizers")):
+    for other, words in (
+        (wide, "model.d_model is 32 in the one and 16 in the other"),
+        (heads, f"{heads} and {run.checkpoint(100)} cannot be averaged: model.n_heads is 4 in the one and 2 in the"),
+        (foreign, "different tokenizers"),
+    ):
         said = regard("average", run.checkpoint(100), other, "-o", tmp_path / "out")
         assert said.code == 4
         assert words in said.err
         assert not (tmp_path / "out").exists()
+
+
+def test_dropout_may_have_changed_on_the_way(regard: Any, run: RunFolder, make_model: Any, tmp_path: Path) -> None:
+    other = make_model(tmp_path / "other", dropout=0.3)
+    assert regard("average", run.checkpoint(100), other, "-o", tmp_path / "out").code == 0
+    check_mean(tmp_path / "out", [run.checkpoint(100), other])
+
+
+def test_folders_of_one_name_go_by_their_paths(regard: Any, make_model: Any, tmp_path: Path) -> None:
+    folders = [make_model(tmp_path / name / "model", seed) for seed, name in enumerate("ab")]
+    said = regard("average", *folders, "-o", tmp_path / "out")
+    names = f"{folders[0]}, {folders[1]}"
+    assert said == (0, f"{tmp_path / 'out'} is the mean of {names}\n", "")
+    assert f"mean of 2 checkpoints: {names}." in (tmp_path / "out" / CARD).read_text()
 
 
 def test_errors(regard: Any, run: RunFolder, tmp_path: Path) -> None:

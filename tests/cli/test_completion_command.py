@@ -31,6 +31,8 @@ def test_the_script(regard: Any, shell: str, words: str) -> None:
         ("regard config c", {"plain,check"}),
         ("regard average --la", {"plain,--last"}),
         ("regard completion z", {"plain,zsh"}),
+        *((f"regard {words} da", {"file,da"}) for words in ("translate", "tokenize", "fill", "classify", "score")),
+        *((f"regard {words} da", {"file,da"}) for words in ("score a", "evaluate --src", "evaluate --ref")),
     ],
 )
 def test_what_is_completed(line: str, expected: set[str]) -> None:

@@ -78,6 +78,12 @@ def test_lines_for_a_validation() -> None:
     assert plain(untranslated) == "valid, step 5  loss 1.0000  ppl 2.72  0.1 s\n"
 
 
+def test_a_translation_of_nothing_is_seen() -> None:
+    samples = Sample("我爱你", "I love you", ""), Sample("", "", "a text from nothing")
+    rows = plain(ValidationReport(5, 1, 1.0, None, None, 0.1, samples)).splitlines()[1:]
+    assert rows == ["    我爱你", "  → ", "  = I love you", "  → a text from nothing"]
+
+
 def test_a_message_as_it_is() -> None:
     assert plain("changed: train.lr: [0.1] → 0.2") == "changed: train.lr: [0.1] → 0.2\n"
 

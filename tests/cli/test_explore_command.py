@@ -35,7 +35,7 @@ def wait_for_line(process: subprocess.Popen[str], seconds: float) -> str:
 
 @contextmanager
 def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], re.Match[str]]]:
-    command = [sys.executable, "-m", "regard.cli.main", "explore", "--no-browser", "--port", "0", *map(str, arguments)]
+    command = [sys.executable, "-m", "regard", "explore", "--no-browser", "--port", "0", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     environment.pop("REGARD_MODEL", None)
     with subprocess.Popen(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,18 @@ import pytest
 
 from regard import __version__, errors
 from regard.cli.main import COMMANDS, main
+from regard.core.native import load
 
 
 def test_the_version(regard: Any) -> None:
     said = regard("--version")
     assert (said.code, said.out) == (0, f"regard, version {__version__}\n")
+
+
+def test_python_runs_it_as_a_module() -> None:
+    said = subprocess.run([sys.executable, "-m", "regard", "transalte"], capture_output=True, text=True)
+    assert said.returncode == 2
+    assert said.stderr.startswith("Usage: regard "), "and it goes by its name"
 
 
 def test_an_unknown_command_or_option(regard: Any) -> None:
@@ -45,11 +53,39 @@ def test_help_has_examples(regard: Any, command: str) -> None:
     assert examples.count(f"regard {command} ") >= 2
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler here")
+def test_the_first_time_it_says_that_it_compiles(
+    regard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    regard("--version")
+    regard("--version")  # a second command in one process says things once
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "answer.cpp"
+    source.write_text('extern "C" int answer() { return 42; }\n')
+    load(source)
+    assert capsys.readouterr() == ("", "compiling answer.cpp for this machine, once: some ten seconds\n")
+    load(source)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_package_by_itself_is_silent(tmp_path: Path) -> None:
+    script = "import sys; from pathlib import Path; from regard.core.native import library; library(Path(sys.argv[1]))"
+    source = tmp_path / "answer.cpp"
+    source.write_text('extern "C" int answer() { return 42; }\n')
+    said = subprocess.run(
+        [sys.executable, "-c", script, str(source)],
+        env={**os.environ, "REGARD_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        check=True,
+    )
+    assert (said.stdout, said.stderr) == (b"", b"")
+
+
 def test_what_is_printed_is_utf_8_whatever_the_locale(tmp_path: Path, babble: Path) -> None:
     (tmp_path / "recipe.toml").write_text('[[data.train]]\ntoy = "copy"\n[data]\nsrc_lang = "中文"\n', "utf-8")
     for words, expected in ((["config", "show", tmp_path / "recipe.toml"], '"中文"'), (["models"], "zh → en")):
         done = subprocess.run(
-            [sys.executable, "-m", "regard.cli.main", *map(str, words)],
+            [sys.executable, "-m", "regard", *map(str, words)],
             capture_output=True,
             env={**os.environ, "PYTHONIOENCODING": "latin-1"},
         )

@@ -147,7 +147,7 @@ def test_a_narrow_terminal_says_what_is_shared_below(tmp_path: Path) -> None:
     reader, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
     environment.pop("NO_COLOR", None)
-    command = [sys.executable, "-m", "regard.cli.main", "params", "tiny"]
+    command = [sys.executable, "-m", "regard", "params", "tiny"]
     with subprocess.Popen(command, stdout=terminal, env=environment) as process:
         os.close(terminal)
         written = b""

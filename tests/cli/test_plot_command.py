@@ -34,6 +34,15 @@ def test_the_picture_lies_in_the_run(regard: Any, tmp_path: Path) -> None:
     assert regard("plot", run.path).code == 0  # again, as the training goes on
 
 
+def test_metrics_of_somebody_else_are_no_curve(regard: Any, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with run.metrics.open("a") as file:
+        file.write('5\n{"loss": 1}\n{"kind": "step", "step": 70, "loss": 1.0}\n')
+    assert regard("plot", run.path).code == 0
+    run.metrics.write_text('{"loss": 1}\n')
+    assert (regard("plot", run.path)).code == 5
+
+
 def test_several_runs_are_told_apart(regard: Any, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name).path for name in ("plain", "_with $x^$", "中文")]
     out = tmp_path / "new" / "two.svg"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from regard.cli import tokenize
 from regard.text.tokenizer import Tokenizer, Vocabulary
 
 LINES = ["the cat sat", "", "我爱你 😀", "two dogs"]
@@ -80,6 +81,14 @@ def test_wrong_ids(regard: Any, spm: Path, text: str, words: str) -> None:
     assert words in said.err
 
 
+def test_lines_go_in_chunks(regard: Any, spm: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenize, "LINES_AT_ONCE", 3)
+    said = regard("tokenize", "-", "--ids", "--model", spm, stdin="\n".join(LINES).encode())
+    assert [[int(word) for word in line.split()] for line in said.out.splitlines()] == vocabulary.encode(LINES)
+    said = regard("tokenize", "5\n6\n7\nx", "--decode", "--model", spm)
+    assert (said.code, said.err.startswith("regard: line 4: 'x' is not an id")) == (3, True)
+
+
 @pytest.mark.usefixtures("nothing_installed")
 def test_errors(regard: Any, spm: Path, tmp_path: Path) -> None:
     (tmp_path / "not.model").write_bytes(b"hello")
@@ -99,7 +108,7 @@ def test_errors(regard: Any, spm: Path, tmp_path: Path) -> None:
 def test_it_does_without_torch(make_model: Any, tmp_path: Path) -> None:
     model = make_model(tmp_path / "m")
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "regard.cli.main", "tokenize", "cat", "--model", model],
+        [sys.executable, "-X", "importtime", "-m", "regard", "tokenize", "cat", "--model", model],
         capture_output=True,
         encoding="utf-8",
         check=True,

@@ -48,7 +48,7 @@ def test_nothing_at_all_on_a_terminal_is_asked_about(regard: Any, reverse_model:
     main, terminal = os.openpty()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "regard.cli.main", "translate", "--model", reverse_model],
+            [sys.executable, "-m", "regard", "translate", "--model", reverse_model],
             stdin=terminal,
             capture_output=True,
             text=True,
@@ -280,7 +280,7 @@ def test_a_reader_who_has_seen_enough(reverse_model: Path, tmp_path: Path) -> No
     command = [
         sys.executable,
         "-m",
-        "regard.cli.main",
+        "regard",
         "translate",
         str(tmp_path / "many.txt"),
         "--json",
@@ -300,7 +300,7 @@ def test_a_reader_who_has_seen_enough(reverse_model: Path, tmp_path: Path) -> No
 def test_output_is_utf8_in_any_locale(reverse_model: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "regard.cli.main", "translate", "我", "--prefix", "你好", "--model", reverse_model],
+        [sys.executable, "-m", "regard", "translate", "我", "--prefix", "你好", "--model", reverse_model],
         capture_output=True,
         env=environment,
     )

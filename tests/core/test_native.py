@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,14 @@ def test_several_threads_may_compile_at_once(source: Path, cache: Path) -> None:
     assert [None if kernels is None else kernels.answer() for kernels in found] == [42] * 4
     assert library(source) is not None
     assert [path.suffix for path in cache.iterdir()] == [".so"]
+
+
+def test_compiling_is_logged_when_it_happens(source: Path, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "regard")
+    load(source)
+    assert caplog.messages == ["compiling answer.cpp for this machine, once: some ten seconds"]
+    load(source)
+    assert len(caplog.messages) == 1
 
 
 def test_what_does_not_compile_leaves_nothing(source: Path, cache: Path) -> None:

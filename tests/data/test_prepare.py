@@ -228,3 +228,25 @@ def test_a_prefix_is_encoded_but_not_judged(tmp_path: Path) -> None:
     assert [report.kept for report in prepared.report] == [1, 1]  # what is the same on both sides is left out
     texts = [prepared.tokenizer.decode_src(store.src[0].tolist()) for store in prepared.train]
     assert texts == ["one thing", "say again: one thing"]
+
+
+def test_something_must_have_weight(tmp_path: Path) -> None:
+    weightless = tuple(dataclasses.replace(corpus, weight=0.0) for corpus in DATA.train)
+    with pytest.raises(ConfigError, match="every training corpus has weight = 0"):
+        prepare(dataclasses.replace(DATA, train=weightless), tmp_path, quiet)
+    one = (DATA.train[0], weightless[1])
+    assert prepare(dataclasses.replace(DATA, train=one), tmp_path, quiet).weights == [1.0, 0.0]
+
+
+def test_the_test_data_is_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "bad.tsv").write_bytes(b"one\teins\ntwo\t\xff\n")
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_text("eins\n")
+    for corpus, words in (
+        (CorpusConfig(file=str(tmp_path / "bad.tsv")), "bad.tsv, line 2: byte"),
+        (CorpusConfig(src=str(tmp_path / "a"), tgt=str(tmp_path / "b")), "has 2 lines but"),
+    ):
+        said: list[str] = []
+        with pytest.raises(DataError, match=words):
+            prepare(dataclasses.replace(DATA, test=(corpus,)), tmp_path / "cache", said.append)
+        assert said == [], "before anything is made"

@@ -66,7 +66,8 @@ def test_the_last_whole_report(tmp_path: Path) -> None:
 
 
 def test_rows_that_came_after_a_step(tmp_path: Path) -> None:
-    make_run(tmp_path, "run", {"step": 5, "loss": float("nan")}, {"step": 10}, {"step": 10, "kind": "validation"})
+    steps = {"kind": "step", "step": 5, "loss": float("nan")}, {"kind": "step", "step": 10}
+    make_run(tmp_path, "run", *steps, {"step": 10, "kind": "validation"})
     assert [row["step"] for row in Runs(tmp_path).metrics("run", 5)] == [10, 10]
     with pytest.raises(Refusal, match="there is no run"):
         Runs(tmp_path).metrics("../run", 0)

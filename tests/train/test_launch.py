@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.config import ONE_VOCABULARY, RunConfig
+from regard.config import ONE_VOCABULARY, CorpusConfig, RunConfig
 from regard.errors import ConfigError, RunError
 from regard.files import default_cache
 from regard.folder import read_description, read_weights
@@ -166,9 +166,7 @@ def test_a_finished_run_says_so_and_leaves_the_model(
     heard.messages.clear()
     outcome = resume(toy_run(), folder, heard)
     assert outcome == (outcome.__class__)("finished", 12, folder.model)
-    assert heard.messages[-2] == (
-        "the run was over already (finished); raise train.max_steps or train.max_epochs to go on"
-    )
+    assert "the run was over already (finished); raise train.max_steps or train.max_epochs to go on" in heard.messages
     assert contents(folder.path) == before
 
 
@@ -224,6 +222,50 @@ def test_a_model_to_start_from_has_the_same_case(toy_run: Any, tmp_path: Path, h
     with pytest.raises(ConfigError, match=r"was trained with data\.lowercase = false: set it so here too"):
         start(toy_run(init, "data.lowercase=true"), RunFolder(tmp_path / "second"), heard)
     assert not (tmp_path / "second").exists()
+
+
+def test_what_cannot_be_built_leaves_no_run_behind(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    with pytest.raises(ConfigError, match=r"train\.probes\[0\]"):
+        start(toy_run('train.probes=[""]'), folder, heard)
+    assert not folder.path.exists()
+    assert start(toy_run("train.max_steps=1"), folder, heard).ending == "finished"
+
+
+def test_a_checkpoint_that_was_better_than_the_mean_is_named(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    """While the loss still falls, the last state is better than its mean with earlier ones."""
+    start(toy_run(), RunFolder(tmp_path / "mean"), heard)
+    assert [report.best for report in heard.validations] == [True] * 3
+    alone = f"step 12 alone had loss {heard.validations[-1].nll:.4g}; train.average = 1 takes it"
+    assert heard.messages[-1] == alone
+    start(toy_run("train.average=1"), RunFolder(tmp_path / "best"), heard)
+    assert heard.messages[-1].startswith("the model is that of step 12")
+
+
+def test_a_text_that_changed_is_said_before_the_run_goes_on(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    for name in ("a", "b"):
+        lines = [f"{word} {name}\t{name} {word}\n" for word in ("red", "green", "blue") * 20]
+        (tmp_path / f"{name}.tsv").write_text("".join(lines))
+    corpora = [{"file": str(tmp_path / f"{name}.tsv")} for name in ("a", "b")]
+
+    def run(steps: int) -> RunConfig:
+        toy: RunConfig = toy_run(f"train.max_steps={steps}")
+        train = tuple(CorpusConfig(**corpus) for corpus in corpora)
+        return dataclasses.replace(toy, data=dataclasses.replace(toy.data, train=train))
+
+    folder = RunFolder(tmp_path / "run")
+    start(run(1), folder, heard)
+    resume(run(2), folder, heard)
+    assert not any("the text of" in message for message in heard.messages)
+    with (tmp_path / "b.tsv").open("a") as file:
+        file.write("one more\tmore one\n")
+    resume(run(3), folder, heard)
+    said = f"changed: the text of {tmp_path.name}/b.tsv (its files have another place, size or time)"
+    assert [message for message in heard.messages if "the text of" in message] == [said]
+    assert heard.messages.index(said) < heard.messages.index("step 3")
+    resume(run(4), folder, heard)
+    folder.corpora.unlink()
+    resume(run(5), folder, heard)
+    assert heard.messages.count(said) == 1
 
 
 def test_a_cosine_that_would_not_fall_is_told(toy_run: Any, tmp_path: Path, heard: Any) -> None:

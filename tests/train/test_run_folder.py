@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,30 @@ def test_metrics_that_cannot_be_written(folder: RunFolder) -> None:
     folder.metrics.mkdir()
     with pytest.raises(RunError, match=r"metrics\.jsonl could not be written"):
         folder.append_metrics({"step": 1})
+
+
+@pytest.mark.parametrize("below", [".", "run", "runs/run"])
+def test_a_file_is_no_place_for_a_run(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    folder = RunFolder(tmp_path / "file" / below)
+    with pytest.raises(RunError) as caught:
+        folder.check_free()
+    assert str(caught.value).startswith(
+        f"{folder.path} cannot be the folder of a run: {tmp_path / 'file'} is not a folder. Name another: --run"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_place_without_permission(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o555)
+    with pytest.raises(RunError, match=f"you have no permission to write to {tmp_path / 'closed'}"):
+        RunFolder(tmp_path / "closed" / "run").check_free()
+
+
+def test_metrics_of_somebody_else_are_left_out(folder: RunFolder) -> None:
+    report = {"kind": "step", "step": 3}
+    foreign = [5, "text", None, [1], {"loss": 1.0}, {"step": 1}, {"kind": "step"}, {"kind": "step", "step": "1"}]
+    folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in [*foreign, report]))
+    assert folder.read_metrics() == [report]
+    folder.forget_metrics_after(2)
+    assert folder.read_metrics() == []

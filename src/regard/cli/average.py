@@ -41,7 +41,7 @@ def command(folders: tuple[Path, ...], last: int | None, stored_as: StoredAs, ca
       regard average runs/reverse/checkpoints/step-0000[5-9]* -o averaged
       regard average runs/reverse/model --weights bfloat16 -o small    half as large, to be passed on
     """
-    from regard.train.average import write_average
+    from regard.train.average import name_folders, write_average
 
     if not folders:
         raise ConfigError("average of what? Name a run folder, or several checkpoints or model folders")
@@ -56,7 +56,7 @@ def command(folders: tuple[Path, ...], last: int | None, stored_as: StoredAs, ca
             write_average(chosen, output, stored_as, card_text)
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error}") from None
-    click.echo(f"{output} is the mean of {', '.join(folder.name for folder in chosen)}")
+    click.echo(f"{output} is the mean of {name_folders(chosen)}")
 
 
 def read_card(path: Path) -> str:

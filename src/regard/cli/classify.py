@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import named_model_option, read_lines
+from regard.cli.inputs import complete_file, named_model_option, read_lines
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ GAP = 3
 
 
 @click.command("classify", short_help="What is on a picture, or what a text is.")
-@click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@click.argument("inputs", nargs=-1, metavar="[INPUT]...", shell_complete=complete_file)
 @named_model_option
 @click.option("--top", type=click.IntRange(min=1), default=3, help="How many classes to show. [3]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: every class, and where it looked.")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regard.cli.inputs import spinner
+
 if TYPE_CHECKING:
     from regard.config import DataConfig, RunConfig
     from regard.folder import ModelDescription
@@ -121,5 +123,7 @@ def check_pairs(data: DataConfig) -> None:
     if data.tokenizer.files:
         ready_tokenizer(data.tokenizer.files, data.lowercase)
     for one in corpora:
-        pairs = sum(1 for _ in corpus.read_pairs(one))  # to the last line: that is where lengths differ
-        click.echo(f"{corpus.corpus_name(one)}: {pairs:,} pairs")
+        name = corpus.corpus_name(one)
+        with spinner(f"reading {name}"):
+            pairs = sum(1 for _ in corpus.read_pairs(one))  # to the last line: that is where lengths differ
+        click.echo(f"{name}: {pairs:,} pairs")

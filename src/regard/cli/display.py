@@ -80,7 +80,8 @@ class PlainDisplay:
         )
         for sample in r.samples:
             rows = (("    ", sample.source), ("  → ", sample.output), ("  = ", sample.reference))
-            self.message("\n".join(mark + text for mark, text in rows if text))
+            shown = [mark + text for mark, text in rows if text or (mark == "  → " and sample.source)]
+            self.message("\n".join(shown))
 
 
 class LiveDisplay:

@@ -32,8 +32,8 @@ MEASURED_WITH = ("model_path", "recipe", "split", "as_json")  # a model that doe
 @click.command("evaluate", short_help="Score a model on text it has not seen.")
 @model_option
 @precision_option
-@click.option("--src", help="Source sentences, one a line; plain, .gz or .zst.")
-@click.option("--ref", help="Their translations by people, line by line.")
+@click.option("--src", type=click.Path(), help="Source sentences, one a line; plain, .gz or .zst.")
+@click.option("--ref", type=click.Path(), help="Their translations by people, line by line.")
 @click.option("--recipe", type=click.Path(path_type=Path), help="Take the sentences from a recipe instead.")
 @click.option("--split", type=click.Choice(["valid", "test"]), default="valid", help="Which of the recipe's. [valid]")
 @click.option("--against", type=click.Path(path_type=Path), help="A second model: compare by paired bootstrap.")

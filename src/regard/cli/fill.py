@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import at_line, check_output, named_model_option, progress_bar, read_lines, write_output
+from regard.cli.inputs import (
+    at_line,
+    check_output,
+    complete_file,
+    named_model_option,
+    progress_bar,
+    read_lines,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from regard.reader import Filling
 
 
 @click.command("fill", short_help="Which words may stand under a [MASK].")
-@click.argument("text", required=False)
+@click.argument("text", required=False, shell_complete=complete_file)
 @named_model_option
 @click.option("--top", type=int, default=5, help="How many candidates to show for each blank. [5]")
 @click.option("--json", "as_json", is_flag=True, help="An object a line: every candidate with its probability.")

@@ -5,21 +5,27 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from regard.errors import ConfigError, DataError, RegardError
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from regard.config import SearchPrecision
     from regard.translator import Translator
 
 MOST_NOTES = 10  # printed about the lines of a file
-FILE_SUFFIXES = (".txt", ".gz", ".zst", ".tsv", ".jsonl", ".json")  # no sentence ends so
+SECONDS_UNSEEN = 1.0  # work that is shorter needs no sign of life, nor the time that it takes to draw one
+# No sentence ends so. Codes of languages that are also domains of the internet, such as .de, are left out.
+FILE_SUFFIXES = (".txt", ".gz", ".zst", ".tsv", ".jsonl", ".json", ".en", ".zh", ".src", ".tgt", ".ref")
 
 model_option = click.option(
     "--model",
@@ -46,6 +52,11 @@ precision_option = click.option(
 )
 
 
+def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What the Tab key offers for a text that may be a file: the names of files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
 def load_translator(path: Path | None, precision: SearchPrecision = "float32", **options: Any) -> Translator:
     """The translator of one model, or of all that are installed."""
     from regard.translator import Translator
@@ -63,8 +74,7 @@ def read_lines(source: str | None) -> list[str]:
         from regard.data import lines
 
         return list(lines.read_lines(Path(source)))
-    if source.endswith(FILE_SUFFIXES) and not any(map(str.isspace, source)):
-        raise DataError(f"there is no file {source}; if these are words to work on, pipe them in: echo {source} | …")
+    refuse_mistyped(source)
     return split_lines(source.encode("utf-8", "replace"), name_source(source)) or [""]
 
 
@@ -90,6 +100,17 @@ def is_file(source: str) -> bool:
         return Path(source).exists() and not Path(source).is_dir()
     except (OSError, ValueError):  # too long for a name, or with a NUL in it: a text
         return False
+
+
+def refuse_mistyped(source: str) -> None:
+    """Raise for a text that was surely meant to be the name of a file."""
+    if any(map(str.isspace, source)):
+        return
+    is_path = "/" in source and any(map(str.isalnum, source))
+    if is_path and os.path.isdir(source):
+        raise DataError(f"{source} is a folder; name a file in it")
+    if source.endswith(FILE_SUFFIXES) or (is_path and os.path.isdir(os.path.dirname(source))):
+        raise DataError(f"there is no file {source}; if these are words to work on, pipe them in: echo {source} | …")
 
 
 def split_lines(content: bytes, name: str) -> list[str]:
@@ -133,7 +154,8 @@ def write_output(text: str, output: Path | None) -> None:
 def progress_bar(title: str, total: int) -> Iterator[Any]:
     """A function to call with the number of things done; a bar on a terminal, nothing elsewhere."""
     if total < 2 or not can_draw():
-        yield lambda count: None
+        with spinner(title):  # a bar of one thing would stand still
+            yield lambda count: None
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -145,14 +167,28 @@ def progress_bar(title: str, total: int) -> Iterator[Any]:
 
 @contextmanager
 def spinner(title: str) -> Iterator[None]:
-    """A sign of life on a terminal, for work that cannot be counted."""
+    """A sign of life on a terminal, for work that cannot be counted and that takes its time."""
     if not can_draw():
         yield
         return
-    from rich.console import Console
+    drawn: list[Status] = []
 
-    with Console(stderr=True).status(title):
+    def draw() -> None:
+        from rich.console import Console
+        from rich.text import Text
+
+        drawn.append(Console(stderr=True).status(Text(title)))  # brackets in a file's name are no markup
+        drawn[0].start()
+
+    timer = threading.Timer(SECONDS_UNSEEN, draw)
+    timer.start()
+    try:
         yield
+    finally:
+        timer.cancel()
+        timer.join()  # it may be drawing just now
+        for status in drawn:
+            status.stop()
 
 
 def can_draw() -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import io
 import keyword
+import logging
 import sys
 
 import click
@@ -55,11 +56,29 @@ def regard() -> None:
     """
 
 
+class OnStandardError(logging.Handler):
+    """Shows what the package logs as a command says things: a plain line, above a display that is being drawn."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(record.getMessage(), err=True)
+
+
+ON_STANDARD_ERROR = OnStandardError()
+
+
+def show_log() -> None:
+    """A command tells what the package only logs, such as that it compiles; the package by itself is silent."""
+    log = logging.getLogger("regard")
+    log.setLevel(logging.INFO)
+    log.addHandler(ON_STANDARD_ERROR)  # which changes nothing a second time
+
+
 def main() -> None:
     """Run the command; say errors in a sentence, on standard error, with an exit code that means something."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a program or a notebook put in its place has its own ways
         # UTF-8, as the input is, whatever the locale; half a character, as a name of a file may have, becomes "?".
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    show_log()
     try:
         # What comes back is the code of a command that left by Exit, else None. A reader who has seen enough
         # (head, less) closes the pipe: click ends that quietly by itself.
@@ -76,7 +95,3 @@ def main() -> None:
     except OSError as error:  # a full disk, a file without permission
         click.echo(f"regard: {error}", err=True)
         sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -176,8 +176,8 @@ def draw_panel(axes: Any, panel: Panel, metrics: dict[str, list[dict[str, Any]]]
 
 def points_of(curve: Curve, rows: Sequence[dict[str, Any]]) -> tuple[list[int], list[float]]:
     """Where the quantity was measured, and what it was; a validation may be without BLEU."""
-    found = [(row["step"], row[curve.key]) for row in rows if row["kind"] == curve.kind and row[curve.key] is not None]
-    return [step for step, _ in found], [value for _, value in found]
+    found = [row for row in rows if row["kind"] == curve.kind and row.get(curve.key) is not None]
+    return [row["step"] for row in found], [row[curve.key] for row in found]
 
 
 def name_in_figure(figure: Any, names: list[str], colours: Sequence[Any]) -> None:

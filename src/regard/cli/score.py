@@ -7,13 +7,21 @@ from pathlib import Path
 
 import click
 
-from regard.cli.inputs import check_output, load_translator, model_option, progress_bar, read_lines, write_output
+from regard.cli.inputs import (
+    check_output,
+    complete_file,
+    load_translator,
+    model_option,
+    progress_bar,
+    read_lines,
+    write_output,
+)
 from regard.errors import ConfigError, DataError
 
 
 @click.command("score", short_help="How likely a given translation is.")
-@click.argument("source")
-@click.argument("translation")
+@click.argument("source", shell_complete=complete_file)
+@click.argument("translation", shell_complete=complete_file)
 @model_option
 @click.option("--tokens", is_flag=True, help="Show the probability of every token.")
 @click.option("--json", "as_json", is_flag=True, help="An object a line.")

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regard.cli.inputs import model_option, read_lines
+from regard.cli.inputs import complete_file, model_option, progress_bar, read_lines
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.text.lexicon import Lexicon
 
+LINES_AT_ONCE = 1_000
+
 
 @click.command("tokenize", short_help="Cut text into pieces, or join them.")
-@click.argument("text", required=False)
+@click.argument("text", required=False, shell_complete=complete_file)
 @model_option
 @click.option("--target", is_flag=True, help="With the vocabulary of the target language, where there are two.")
 @click.option("--ids", is_flag=True, help="Give the number of each piece instead of the piece.")
@@ -40,7 +42,12 @@ def command(text: str | None, model_path: Path | None, target: bool, ids: bool, 
         raise ConfigError("--ids and --decode are opposite ways; give one of them")
     lines = read_lines(text)
     lexicon = load_lexicon(model_path, lines, target)
-    rows = decoded(lines, lexicon) if decode else encoded(lines, lexicon)
+    rows: list[Row] = []
+    with progress_bar("decoding" if decode else "encoding", len(lines)) as done:
+        for start in range(0, len(lines), LINES_AT_ONCE):
+            some = lines[start : start + LINES_AT_ONCE]
+            rows += decoded(some, lexicon, start + 1) if decode else encoded(some, lexicon)
+            done(len(some))
     shown = "text" if decode else "ids" if ids else "pieces"
     for row in rows:
         if as_json:
@@ -88,9 +95,10 @@ def encoded(lines: list[str], lexicon: Lexicon) -> list[Row]:
     return [{"text": line, "pieces": lexicon.pieces(ids), "ids": ids} for line, ids in zip(lines, found, strict=True)]
 
 
-def decoded(lines: list[str], lexicon: Lexicon) -> list[Row]:
+def decoded(lines: list[str], lexicon: Lexicon, first: int) -> list[Row]:
+    """The texts of lines of ids, of which the first has that number."""
     rows: list[Row] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first):
         try:
             ids = read_ids(line)
             rows.append({"text": lexicon.decode(ids), "pieces": lexicon.pieces(ids), "ids": ids})

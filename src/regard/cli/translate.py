@@ -12,6 +12,7 @@ import click
 from regard.cli.inputs import (
     MOST_NOTES,
     check_output,
+    complete_file,
     decode_options,
     load_translator,
     model_option,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command("translate", short_help="Translate text, a file or standard input.")
-@click.argument("text", required=False)
+@click.argument("text", required=False, shell_complete=complete_file)
 @model_option
 @precision_option
 @click.option("--shortlist", is_flag=True, help="Search among likely words only; see regard shortlist. Not exact.")
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--script",
     type=click.Choice(["simplified", "traditional"]),
-    help="The characters of Chinese translations. [as the model writes: simplified]",
+    help="The characters of Chinese translations. [the model's; traditional with --to zh-Hant, zh-TW, zh-HK, zh-MO]",
 )
 @click.option(
     "--guards/--no-guards",
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
     help="Look for loops, copies, lost numbers and the like before answering. [on, unless --model is given]",
 )
 @click.option("--beam", type=int, help="Hypotheses kept in the search; 1 is greedy. [the model's, mostly 4]")
-@click.option("--n-best", type=int, default=1, help="Give this many translations of each line, best first.")
+@click.option(
+    "--n-best", type=click.IntRange(min=1), default=1, help="Give this many translations of each line, best first."
+)
 @click.option("--length-penalty", type=float, help="Greater prefers longer output. [the model's, mostly 0.6]")
 @click.option("--sample", is_flag=True, help="Draw words at random instead of searching for the likeliest.")
 @click.option("--temperature", type=float, help="With --sample: below 1 is tamer, above 1 wilder.")

@@ -1,7 +1,7 @@
 """C++ kernels: compiled once for this machine, kept in the cache, loaded when first needed.
 
 Without a compiler everything still works: `library()` is None, and each caller has a PyTorch twin to fall back on.
-`REGARD_NATIVE=0` switches the kernels off.
+`REGARD_NATIVE=0` switches the kernels off. That something is being compiled is logged, and the command says it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import logging
 import os
 import platform
 import shutil
@@ -29,6 +30,8 @@ FLAGS = (
     *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
     *("-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros"),
 )
+
+LOG = logging.getLogger(__name__)
 
 
 class NoKernelsError(Exception):
@@ -54,6 +57,7 @@ def load(source: Path = SOURCE) -> ctypes.CDLL:
     try:
         path = default_cache() / "native" / f"{fingerprint(source, compiler)}.so"
         if not path.exists():
+            LOG.info("compiling %s for this machine, once: some ten seconds", source.name)
             compile_to(path, source, compiler)
         return ctypes.CDLL(str(path))
     except subprocess.CalledProcessError as error:

@@ -74,7 +74,7 @@ def corpus_name(corpus: CorpusConfig) -> str:
     """What to call a corpus when speaking of it: its files, with the folder that they are in."""
     if corpus.toy:
         return f"toy {corpus.toy}"
-    path = Path(corpus.src or corpus.file)
+    path = Path(corpus.src or corpus.file or corpus.text or corpus.images)
     name = f"{path.parent.name}/{path.name}"
     return f"{name} + {Path(corpus.tgt).name}" if corpus.tgt else name
 
@@ -96,6 +96,8 @@ def check_training(data: DataConfig) -> None:
     """Raise unless there is something to learn from."""
     if not data.train:
         raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
+    if not any(corpus.weight for corpus in data.train):
+        raise ConfigError("every training corpus has weight = 0, so there is nothing to learn from: raise one of them")
 
 
 def check(corpora: Iterable[CorpusConfig]) -> None:

@@ -11,6 +11,7 @@ import dataclasses
 import os
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -54,6 +55,8 @@ def prepare(data: DataConfig, cache: Path, say: Say, tokenizer: Tokenizer | None
     valid = [(pair.src, pair.tgt) for corpus in data.valid for pair in read_pairs(corpus) if all_there(pair)]
     if data.valid and not valid:
         raise DataError("every validation pair has an empty side: look at the files of [[data.valid]]")
+    for corpus in data.test:
+        deque(read_pairs(corpus), maxlen=0)  # to the last line: what is wrong there is said before the training
     made_tokenizer = False
     if tokenizer is None:
         tokenizer, made_tokenizer = get_tokenizer(data, cache, say)

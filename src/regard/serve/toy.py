@@ -70,7 +70,7 @@ class ToyTraining:
             name = self.free_name(task)
             recipe = Path(self.scratch.name) / f"{name}.toml"
             recipe.write_text(RECIPE.format(task=task, minutes=seconds / 60), "utf-8")
-            command = [sys.executable, "-m", "regard.cli.main", "train", str(recipe), "--run", str(self.runs / name)]
+            command = [sys.executable, "-m", "regard", "train", str(recipe), "--run", str(self.runs / name)]
             with self.log(name).open("wb") as log:
                 self.child = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "TERM": "dumb"}

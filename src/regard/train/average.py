@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.config import FamilyConfig, to_dict
 from regard.errors import ModelFolderError
 from regard.files import atomic_folder
 from regard.folder import CARD, PROBES, read_description, read_shortlist, read_weights, write_model, write_shortlist
+from regard.recipe import flatten
 from regard.weights import StoredAs
 
 
@@ -25,6 +27,22 @@ def average_weights(folders: Sequence[Path]) -> dict[str, np.ndarray]:
     return {name: (total / len(folders)).astype(np.float32) for name, total in sums.items()}
 
 
+def first_difference(one: FamilyConfig, other: FamilyConfig) -> str:
+    """The first setting of a model that is not the other's, in words; '' where they are the same model."""
+    ours, theirs = flatten(to_dict(one)), flatten(to_dict(other))
+    for name in {**ours, **theirs}:
+        # Dropout may change while a model is trained, and is not there when it is used.
+        if "dropout" not in name and ours.get(name) != theirs.get(name):
+            return f"model.{name} is {ours.get(name)!r} in the one and {theirs.get(name)!r} in the other"
+    return ""
+
+
+def name_folders(folders: Sequence[Path]) -> str:
+    """The folders' names where they tell them apart, else their paths."""
+    names = [folder.name for folder in folders]
+    return ", ".join(names if len(set(names)) == len(names) else map(str, folders))
+
+
 def write_average(
     folders: Sequence[Path], path: Path, stored_as: StoredAs = "float32", new_card: str | None = None
 ) -> None:
@@ -34,12 +52,15 @@ def write_average(
     descriptions = [read_description(folder) for folder in folders]
     if any(other.tokenizer != descriptions[-1].tokenizer for other in descriptions):
         raise ModelFolderError("the models have different tokenizers; they cannot be averaged")
+    for other, description in zip(folders, descriptions, strict=True):
+        if difference := first_difference(descriptions[-1].model, description.model):
+            raise ModelFolderError(f"{folders[-1]} and {other} cannot be averaged: {difference}")
     card = (folders[-1] / CARD).read_text("utf-8") if new_card is None else new_card
     probes = folders[-1] / PROBES
-    names = ", ".join(folder.name for folder in folders)
     if len(folders) > 1 and new_card is None:
         card += (
-            f"\nThe weights are the mean of {len(folders)} checkpoints: {names}. The scores above are the last one's.\n"
+            f"\nThe weights are the mean of {len(folders)} checkpoints: {name_folders(folders)}. "
+            f"The scores above are the last one's.\n"
         )
     with atomic_folder(path) as folder:
         recorded = probes.read_bytes() if probes.is_file() else None

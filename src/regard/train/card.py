@@ -18,6 +18,7 @@ from regard.config import (
     TranslationConfig,
     ViTConfig,
 )
+from regard.data.corpus import corpus_name
 
 
 def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, float], n_averaged: int = 1) -> str:
@@ -108,4 +109,4 @@ def corpus_line(corpus: CorpusConfig) -> str:
     if corpus.toy:
         return f"toy task '{corpus.toy}', {corpus.size:,} pairs"
     where = f" ({corpus.published})" if corpus.published else ""
-    return (corpus.about or "a corpus without description") + where
+    return (corpus.about or corpus_name(corpus)) + where

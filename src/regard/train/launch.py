@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import RunConfig, TrainConfig
-from regard.data.corpus import expand
+from regard.data.corpus import corpus_name, expand
 from regard.data.prepare import ready_tokenizer
+from regard.data.texts import identity
 from regard.errors import ConfigError, RunError
 from regard.files import atomic_folder, default_cache
 from regard.folder import ModelDescription, check_sums, read_description, write_model
@@ -44,11 +45,12 @@ def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     warn_of_cosine(run.train, listener)
     begun = read_begun(run)
     run, prepared = prepare_run(run, default_cache(), listener.message, begun)
+    trainer = Trainer(run, folder, prepared, listener)  # before the folder: what cannot be built leaves none behind
+    if begun is not None:
+        trainer.start_from(expand(run.train.init))
     folder.create(run)
     with folder.locked():
-        trainer = Trainer(run, folder, prepared, listener)
-        if begun is not None:
-            trainer.start_from(expand(run.train.init))
+        folder.write_corpora(list(map(identity, run.data.train)))
         return finish(trainer)
 
 
@@ -98,12 +100,14 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
     for name, before, after in changes:
         listener.message(f"changed: {name}: {before!r} → {after!r}")
     run, prepared = prepare_run(run, default_cache(), listener.message, description)
+    say_changed_texts(old, run, folder, listener)
     trainer = Trainer(run, folder, prepared, listener)
     if saved:
         trainer.restore(saved[-1])
     elif begun is not None:
         trainer.start_from(expand(run.train.init))
     folder.write_config(run)
+    folder.write_corpora(list(map(identity, run.data.train)))
     if saved:
         listener.message(f"resumed at step {saved[-1]:,}, epoch {trainer.progress.place.epoch + 1}")
     else:
@@ -113,6 +117,13 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
         listener.message(f"the run was over already ({ending}); raise {LIMITS[ending]} to go on")
         return Outcome(ending, trainer.progress.step, write_model_of(trainer))
     return finish(trainer)
+
+
+def say_changed_texts(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener) -> None:
+    """Say which training corpora are not what they were, though the settings that name them are."""
+    for known, before, corpus in zip(folder.read_corpora(), old.data.train, run.data.train, strict=False):
+        if before == corpus and known != identity(corpus):
+            listener.message(f"changed: the text of {corpus_name(corpus)} (its files have another place, size or time)")
 
 
 def is_fixed(name: str, run: RunConfig, saved: ModelDescription) -> bool:
@@ -149,10 +160,25 @@ def write_model_of(trainer: Trainer) -> Path:
     what = f"the mean of {len(steps)} checkpoints" if len(steps) > 1 else f"that of step {steps[0]:,}"
     history = trainer.final_history()
     trainer.listener.message(f"the model is {what}{said(scores)}")
+    if len(steps) > 1:
+        say_better_alone(trainer, scores)
     card = model_card(trainer.run, sum(w.size for w in weights.values()), steps[-1], scores, len(steps))
     with writing(folder.model), atomic_folder(folder.model, replace=True) as path:
         write_model(path, trainer.task.describe(), weights, card, history)
     return folder.model
+
+
+def say_better_alone(trainer: Trainer, scores: Mapping[str, float]) -> None:
+    """Say so where a single checkpoint was better than the mean, by the metric that is watched."""
+    progress, metric = trainer.progress, trainer.run.train.metric
+    reached = {name.lower(): value for name, value in scores.items()}.get(metric)
+    if reached is None or progress.best is None or progress.best_step not in trainer.folder.saved_steps():
+        return
+    sign = -1 if metric == "loss" else 1  # what is kept as the best is turned so that greater is better
+    if progress.best > sign * reached:
+        trainer.listener.message(
+            f"step {progress.best_step:,} alone had {metric} {sign * progress.best:.4g}; train.average = 1 takes it"
+        )
 
 
 def said(scores: Mapping[str, float]) -> str:

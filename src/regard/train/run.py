@@ -1,6 +1,7 @@
 """A run is a folder.
 
 config.json          the resolved settings, with a format version
+corpora.json         what tells whether the training corpora are the same as they were
 metrics.jsonl        a line per report: training steps, validations
 checkpoints/step-N/  whole states of the training, each a model folder with `training/` beside
 model/               the model that came out
@@ -64,8 +65,16 @@ class RunFolder:
     def config(self) -> Path:
         return self.path / "config.json"
 
+    @property
+    def corpora(self) -> Path:
+        return self.path / "corpora.json"
+
     def check_free(self) -> None:
-        """Refuse where a run has been."""
+        """Refuse where a run has been, or where none can be."""
+        there = next(path for path in (self.path, *self.path.absolute().parents) if os.path.exists(path))
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            why = f"you have no permission to write to {there}" if there.is_dir() else f"{there} is not a folder"
+            raise RunError(f"{self.path} cannot be the folder of a run: {why}. Name another: --run SOME/OTHER/FOLDER.")
         if self.config.exists() or self.saved_steps():
             raise RunError(
                 f"{self.path} holds a run already. Go on with it: --resume. Start another: --run SOME/OTHER/FOLDER. "
@@ -123,6 +132,18 @@ class RunFolder:
         except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
             raise RunError(f"{self.config} is not that of a run: {error}") from None
 
+    def write_corpora(self, identities: list[dict[str, Any]]) -> None:
+        with writing(self.corpora):
+            atomic_write(self.corpora, (json.dumps(identities, indent=2) + "\n").encode())
+
+    def read_corpora(self) -> list[dict[str, Any]]:
+        """Those of the training corpora, in their order; none where the run was begun before they were kept."""
+        try:
+            kept = json.loads(self.corpora.read_text("utf-8"))
+        except (OSError, ValueError):
+            return []
+        return kept if isinstance(kept, list) else []
+
     def clean(self) -> None:
         """Remove what a killed process left half-written."""
         remove_leftovers(self.path)
@@ -148,15 +169,17 @@ class RunFolder:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Every whole line; the last may have been cut off by a kill."""
+        """Every whole report; the last may have been cut off by a kill, and what is no report is left out."""
         if not self.metrics.exists():
             return []
         rows = []
         for line in self.metrics.read_text("utf-8", errors="replace").split("\n"):
             try:
-                rows.append(json.loads(line))
+                row = json.loads(line)
             except ValueError:
                 continue
+            if isinstance(row, dict) and "kind" in row and isinstance(row.get("step"), int):
+                rows.append(row)
         return rows
 
     def forget_metrics_after(self, step: int) -> None:
