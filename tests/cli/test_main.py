@@ -120,12 +120,12 @@ def test_what_the_system_refuses_is_said_in_a_line(regard: Any, tmp_path: Path) 
 
 
 class InterruptedInput(io.BytesIO):
-    def read(self, size: int | None = -1) -> bytes:
+    def read1(self, size: int | None = -1) -> bytes:
         raise KeyboardInterrupt
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["regard", "translate", "-", "--model", "nowhere"])
+    monkeypatch.setattr(sys, "argv", ["regard", "tokenize", "-", "--model", "nowhere"])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(InterruptedInput()))
     with pytest.raises(SystemExit) as end:
         main()

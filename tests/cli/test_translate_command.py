@@ -44,6 +44,19 @@ def test_standard_input(regard: Any, reverse_model: Path, text: Path, arguments:
     assert said == (0, "\n".join(REVERSED) + "\n", "")
 
 
+def test_standard_input_is_answered_as_it_comes(reverse_model: Path) -> None:
+    command = [sys.executable, "-m", "regard", "translate", "-", "--model", str(reverse_model)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        for asked, answer in ((b"apple baby\n", b"baby apple\n"), (b"\nbird ap", b"\n"), (b"ple\n", b"apple bird\n")):
+            process.stdin.write(asked)
+            process.stdin.flush()
+            assert process.stdout.readline() == answer
+        error = process.communicate(b"cat dog\nna\xefve\n")[1]
+    assert (process.returncode, error.startswith(b"regard: standard input, line 5: byte 3")) == (3, True)
+
+
 def test_nothing_at_all_on_a_terminal_is_asked_about(regard: Any, reverse_model: Path) -> None:
     main, terminal = os.openpty()
     try:
@@ -253,14 +266,14 @@ def test_the_model_from_the_environment(regard: Any, reverse_model: Path, monkey
     assert regard("translate", "apple baby") == (0, "baby apple\n", "")
 
 
-def test_text_that_is_not_utf8(regard: Any, tmp_path: Path) -> None:
+def test_text_that_is_not_utf8(regard: Any, tmp_path: Path, reverse_model: Path) -> None:
     path = tmp_path / "input.txt"
     path.write_bytes(b"fine\n\nna\xefve\n")
     said = regard("translate", path, "--model", "nowhere")
     assert said.code == 3
     assert said.err.startswith(f"regard: {path}, line 3: byte 3 of the line")
     assert "iconv" in said.err
-    said = regard("translate", "-", "--model", "nowhere", stdin=b"\xff")
+    said = regard("translate", "-", "--model", reverse_model, stdin=b"\xff")
     assert (said.code, said.err.startswith("regard: standard input, line 1: byte 1 ")) == (3, True)
 
 

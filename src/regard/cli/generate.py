@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import decode_options, named_model_option, split_lines
+from regard.cli.inputs import decode_options, named_model_option, read_lines
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json:
       regard generate - --model gpt2 --n 3 --json < beginning.txt
     """
     if prompt == "-":
-        prompt = "\n".join(split_lines(sys.stdin.buffer.read(), "standard input"))
+        prompt = "\n".join(read_lines(prompt))
     if count < 1:
         raise ConfigError(f"--n {count} is too few; the least is 1")
     from regard.writer import Writer

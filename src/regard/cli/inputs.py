@@ -6,7 +6,7 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.config import SearchPrecision
     from regard.translator import Translator
 
+CHUNK = 1 << 20  # bytes of standard input at most that are worked on at once
 MOST_NOTES = 10  # printed about the lines of a file
 SECONDS_UNSEEN = 1.0  # work that is shorter needs no sign of life, nor the time that it takes to draw one
 # No sentence ends so. Codes of languages that are also domains of the internet, such as .de, are left out.
@@ -66,16 +67,24 @@ def load_translator(path: Path | None, precision: SearchPrecision = "float32", *
 
 def read_lines(source: str | None) -> list[str]:
     """The lines of a file, of standard input ('-', or nothing given), or the text itself."""
+    return [line for block in read_blocks(source) for line in block]
+
+
+def read_blocks(source: str | None) -> Iterable[list[str]]:
+    """The same lines, but those of standard input as they come: what can be had without waiting, together."""
+    from regard.data import lines
+
     if source is None and sys.stdin.isatty():
         raise ConfigError("what text? Give it in quotes, or a file, or - for standard input")
     if source is None or source == "-":
-        return split_lines(sys.stdin.buffer.read(), name_source(source))
+        stream: Any = sys.stdin.buffer  # a reader with a buffer, which typeshed does not say
+        arriving = lines.split_chunks(iter(lambda: stream.read1(CHUNK), b""))
+        return lines.decode_blocks(arriving, name_source(source))
     if is_file(source):
-        from regard.data import lines
-
-        return list(lines.read_lines(Path(source)))
+        return [[*lines.read_lines(Path(source))]]
     refuse_mistyped(source)
-    return split_lines(source.encode("utf-8", "replace"), name_source(source)) or [""]
+    text = io.BytesIO(source.encode("utf-8", "replace"))
+    return [[*lines.decode_lines(text, name_source(source))] or [""]]
 
 
 def name_source(source: str | None) -> str:
@@ -111,12 +120,6 @@ def refuse_mistyped(source: str) -> None:
         raise DataError(f"{source} is a folder; name a file in it")
     if source.endswith(FILE_SUFFIXES) or (is_path and os.path.isdir(os.path.dirname(source))):
         raise DataError(f"there is no file {source}; if these are words to work on, pipe them in: echo {source} | …")
-
-
-def split_lines(content: bytes, name: str) -> list[str]:
-    from regard.data.lines import decode_lines
-
-    return list(decode_lines(io.BytesIO(content), name))
 
 
 def check_output(output: Path | None) -> None:

@@ -18,6 +18,7 @@ from regard.cli.inputs import (
     model_option,
     precision_option,
     progress_bar,
+    read_blocks,
     read_lines,
     write_output,
 )
@@ -80,7 +81,7 @@ def command(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Translate TEXT: words in quotes, a file, or - for standard input; line by line.
+    """Translate TEXT: words in quotes, a file, or - for standard input; line by line, each as it comes.
 
     Without --model, each line goes to an installed model that reads its language (regard models lists them). What is
     the same in every language, such as addresses, code and numbers, is kept.
@@ -96,7 +97,8 @@ def command(
     if align and not as_json:
         raise ConfigError("--align goes with --json")
     check_output(output)
-    lines = read_lines(text)
+    # Samples are counted from the first line, and a file is written whole; all else is answered as soon as it is read.
+    blocks = [read_lines(text)] if sample or output else read_blocks(text)
     wishes = {"source": src_lang, "to": tgt_lang, "script": script, "guards": guards, "shortlist": shortlist}
     translator = load_translator(model_path, precision, **wishes)
     decode = own_settings(translator)
@@ -112,24 +114,39 @@ def command(
         if options["beam"] is not None:
             raise ConfigError(f"a beam of {options['beam']} finds fewer than {n_best} translations: raise --beam")
         options["beam"] = n_best
-    with progress_bar("translating", len(lines)) as done:
-        found = translator.translate(
-            lines, n_best=n_best, prefix=prefix, task=task, done=done, **decode_options(**options)
-        )
-    if as_json:
-        rows = [json.dumps(describe(translator, one, align), ensure_ascii=False) for one in found]
-    else:
-        rows = [text for one in found for text in best_texts(one, n_best)]
-    write_output("".join(row + "\n" for row in rows), output)
-    say_notes(found)
+    notes = Notes()
+    for lines in blocks:
+        with progress_bar("translating", len(lines)) as done:
+            found = translator.translate(
+                lines, n_best=n_best, prefix=prefix, task=task, done=done, **decode_options(**options)
+            )
+        if as_json:
+            rows = [json.dumps(describe(translator, one, align), ensure_ascii=False) for one in found]
+        else:
+            rows = [text for one in found for text in best_texts(one, n_best)]
+        write_output("".join(row + "\n" for row in rows), output)
+        notes.say(found)
+    notes.end()
 
 
-def say_notes(found: Sequence[Translation]) -> None:
-    """On standard error; not all of them, where there are many."""
-    notes = [f"line {number}: {one.note}" for number, one in enumerate(found, start=1) if one.note]
-    more = [f"and {len(notes) - MOST_NOTES} more"] if len(notes) > MOST_NOTES else []
-    for note in [*notes[:MOST_NOTES], *more]:
-        click.echo(note, err=True)
+class Notes:
+    """About single lines, on standard error; not all of them, where there are many."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.notes = 0
+
+    def say(self, found: Sequence[Translation]) -> None:
+        for one in found:
+            self.lines += 1
+            if one.note:
+                self.notes += 1
+                if self.notes <= MOST_NOTES:
+                    click.echo(f"line {self.lines}: {one.note}", err=True)
+
+    def end(self) -> None:
+        if self.notes > MOST_NOTES:
+            click.echo(f"and {self.notes - MOST_NOTES} more", err=True)
 
 
 def own_settings(translator: Translator) -> DecodeConfig:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from regard.errors import DataError
@@ -30,9 +31,17 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Lines without their ends; errors call what they come from by its `name`."""
-    for number, line in enumerate(lines, start=1):
+def decode_blocks(blocks: Iterable[list[bytes]], name: str) -> Iterator[list[str]]:
+    """The same lines in the same blocks, decoded."""
+    number = 1
+    for block in blocks:
+        yield [*decode_lines(block, name, number)]
+        number += len(block)
+
+
+def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
+    """Lines without their ends; errors call what they come from by its `name`, and count from `first`."""
+    for number, line in enumerate(lines, start=first):
         if number == 1:
             line = line.removeprefix(_BOM)
         line = line.removesuffix(b"\n").removesuffix(b"\r")
@@ -51,25 +60,24 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
             with gzip.open(path, "rb") as unpacked:
                 yield from unpacked
         case ".zst":
-            yield from _joined(_unpacked_zstd(path))
+            yield from chain.from_iterable(split_chunks(_unpacked_zstd(path)))
         case _:
             with path.open("rb") as plain:
                 yield from plain
 
 
-def _joined(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Whole lines out of chunks that end anywhere."""
+def split_chunks(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Whole lines out of chunks that end anywhere: with each chunk those that it ends."""
     begun: list[bytes] = []
     for chunk in chunks:
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
-            begun.append(line)
-            yield b"".join(begun)
-            begun = []
-        begun.append(rest)
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        if others:
+            yield [b"".join(begun), *others[:-1]]
+            begun = [others[-1]]
     last = b"".join(begun)
     if last:
-        yield last
+        yield [last]
 
 
 def _unpacked_zstd(path: Path) -> Iterator[bytes]:
