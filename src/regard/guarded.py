@@ -1,8 +1,7 @@
 """A one-way translator whose answers are looked at before anybody sees them.
 
-What must be kept exactly (`text.kept`) never reaches the model: symbols cut the text, and words that every model knows
-stand in for addresses and code (`text.stand_ins`). Each part is then translated and judged (`text.guards`), and what
-has a fault goes on to the next of these, all the faulty parts together:
+A text is laid out first (`text.layout`). Each part is then translated and judged (`text.guards`), and what has a fault
+goes on to the next of these, all the faulty parts together:
 
 1. the other hypotheses of a wider search
 2. a search that repeats no three pieces
@@ -27,12 +26,12 @@ from regard.text import guards
 from regard.text.dates import find_dates, mend_months, other_way, without_commas
 from regard.text.kept import Span, change_between, find_kept, fixed, is_all_kept
 from regard.text.language import base_language
+from regard.text.layout import Layout, Part, Words, parts_of
 from regard.text.normalise import normalise
 from regard.text.numbers import in_digits
-from regard.text.sentences import CLAUSE_MARKS, join_sentences, split_clauses, split_sentences
-from regard.text.stand_ins import StandIn, put_back, put_in, stand_in
+from regard.text.sentences import CLAUSE_MARKS, split_clauses
+from regard.text.stand_ins import put_back, put_in, stand_in
 from regard.text.stretches import Stretch, cut_around, translate_marks, weave
-from regard.text.wrapping import marks_of, unwrap
 from regard.translation import NOTHING, Alternative, Translates, Translation, as_it_is, count_texts, join_alternatives
 
 WIDER = 4  # hypotheses at least, where the first had a fault
@@ -59,27 +58,6 @@ class Searching(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
-    """What a model is asked to translate at once."""
-
-    source: str  # with stand-ins
-    stand_ins: tuple[StandIn, ...] = ()
-    forced: tuple[int, ...] = ()  # how the translation must begin
-
-    @property
-    def meant(self) -> str:
-        return put_in(self.source, self.stand_ins)
-
-
-@dataclass(frozen=True)
-class Words:
-    """A stretch to translate."""
-
-    parts: list[Part]
-    spaced: bool  # whether there is white space before it
-
-
-@dataclass(frozen=True)
 class Answer:
     alternatives: tuple[Alternative, ...]
     note: str = ""
@@ -89,8 +67,8 @@ class Guarded(Translates):
     def __init__(self, way: Searching, read: Callable[[str], str] = lambda text: text) -> None:
         """`read` is done to what the model gets to see: a change of script, say."""
         self.way = way
-        self.read = read
-        self.chinese = base_language(way.src_lang) == "zh"
+        self.layout = Layout(way.src_lang, way.tgt_lang, way.parts, read)
+        self.chinese = self.layout.chinese
         self.between_chinese_and_english = {base_language(way.src_lang), base_language(way.tgt_lang)} == {"zh", "en"}
 
     def translate(
@@ -104,60 +82,12 @@ class Guarded(Translates):
     ) -> list[Translation]:
         """As `OneWay.translate`; a text in which there is nothing to translate is given back as it is."""
         how = self.way.how(options)
-        plans = [self.lay_out(normalise(text)) for text in texts]
+        plans = [self.layout.lay_out(normalise(text)) for text in texts]
         parts = [parts_of(plan) for plan in plans]
         forced = iter(self.way.prefixes(prefix, [[part.source for part in group] for group in parts]) or ())
         flat = [dataclasses.replace(part, forced=tuple(next(forced, ()))) for group in parts for part in group]
         answers = iter(self.solve(flat, how, n_best, self.by_clauses, count_texts(parts, done)))
         return [self.join(text, plan, answers) for text, plan in zip(texts, plans, strict=True)]
-
-    # -- before the search
-
-    def lay_out(self, text: str) -> list[Stretch | Words]:
-        """The text as stretches that stay as they are and such to translate, in order."""
-        if is_all_kept(text):
-            return [Stretch(text, kept=True)] if text else []
-        before, text, after = unwrap(text)
-        if before:
-            opening, closing = marks_of(before, after, self.way.tgt_lang)
-            inner = self.lay_out(text)
-            inner[0] = dataclasses.replace(inner[0], spaced=opening != opening.rstrip())
-            return [Stretch(opening.rstrip(), kept=True), *inner, *([Stretch(closing, kept=True)] if closing else [])]
-        spans = fixed(find_kept(text, self.chinese))
-        plan: list[Stretch | Words] = []
-        for stretch in cut_around(text, [span for span in spans if span.kind == "symbol"]):
-            if stretch.kept or is_all_kept(stretch.text):
-                plan.append(dataclasses.replace(stretch, text=self.with_marks(stretch)))
-            else:
-                plan += self.lay_out_words(stretch)
-        return plan
-
-    def lay_out_words(self, stretch: Stretch) -> Iterator[Stretch | Words]:
-        """A stretch without symbols: with stand-ins, or cut again where too many are needed, or one would be torn."""
-        spans = fixed(find_kept(stretch.text, self.chinese))
-        masked = stand_in(stretch.text, spans, self.way.src_lang, self.way.tgt_lang)
-        if masked is not None:
-            text, stand_ins = masked
-            parts = self.as_parts(text, stand_ins)
-            if all(sum(part.source.count(one.source) for part in parts) == text.count(one.source) for one in stand_ins):
-                yield Words(parts, stretch.spaced)
-                return
-        for at, piece in enumerate(cut_around(stretch.text, spans)):
-            spaced = piece.spaced if at else stretch.spaced
-            if piece.kept or is_all_kept(piece.text):
-                yield dataclasses.replace(piece, text=self.with_marks(piece), spaced=spaced)
-            else:
-                yield Words(self.as_parts(piece.text, ()), spaced)
-
-    def as_parts(self, text: str, stand_ins: Sequence[StandIn]) -> list[Part]:
-        # Sentence by sentence, as models are trained: of several at once a small one forgets all but some.
-        sentences = with_words(split_sentences(self.read(text)), self.way.src_lang)
-        texts = [part for one in sentences for part in self.way.parts(one)]
-        return [Part(one, tuple(s for s in stand_ins if s.source in one)) for one in texts]
-
-    def with_marks(self, piece: Stretch) -> str:
-        """Marks between things that are kept are those of the other language."""
-        return piece.text if piece.kept else translate_marks(piece.text, self.way.tgt_lang)
 
     # -- the search
 
@@ -251,7 +181,7 @@ class Guarded(Translates):
             dates = [span for span in spans if span.kind == "date"]
             spans = [span for span in spans if span in dates or span in fixed(spans)] if dates else []
         masked = stand_in(text, spans, self.way.src_lang, self.way.tgt_lang) if spans else None
-        return None if masked is None else Part(self.read(masked[0]), tuple(masked[1]))
+        return None if masked is None else Part(self.layout.read(masked[0]), tuple(masked[1]))
 
     def kept_in(self, part: Part) -> tuple[str, list[Span]]:
         """The part with its numbers in digits, but those of code and addresses; and all that is kept of it."""
@@ -326,7 +256,7 @@ class Guarded(Translates):
             kept = one.kept or is_all_kept(one.text)
             found.append(
                 dataclasses.replace(
-                    one, text=dates.get(one.text, self.with_marks(one)) if kept else one.text, kept=kept
+                    one, text=dates.get(one.text, self.layout.with_marks(one)) if kept else one.text, kept=kept
                 )
             )
         return found
@@ -388,18 +318,3 @@ class Guarded(Translates):
             whole.append(dataclasses.replace(joined, text=woven))
         notes = [answer.note for answer in asked if answer.note]
         return Translation(text, tuple(whole), self.way.src_lang, lang, "; ".join(notes))
-
-
-def parts_of(plan: Sequence[Stretch | Words]) -> list[Part]:
-    return [part for one in plan if isinstance(one, Words) for part in one.parts]
-
-
-def with_words(sentences: Sequence[str], lang: str) -> list[str]:
-    """The same, but those without anything to translate, such as "……", together with others."""
-    found: list[str] = []
-    for one in sentences:
-        if found and (is_all_kept(one) or is_all_kept(found[-1])):
-            found[-1] = join_sentences([found[-1], one], lang)
-        else:
-            found.append(one)
-    return found
