@@ -5,23 +5,30 @@ python bench/pieces.py
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from interleaved import seconds_in_turn
 from report import Comparison, Report, options
 from torch import Tensor
+from work import make_tokenizer, multi30k
 
 from regard.core.attention import reference_attention
 from regard.core.dropout import Dropout
 from regard.core.native import library
 from regard.core.residual import Residual
+from regard.data.batches import cut_to_budget
 from regard.train.loss_kernels import native_slice_loss, plain
-from regard.train.memory import keep_freed_memory
+from regard.train.memory import M_MMAP_MAX, M_TOP_PAD, M_TRIM_THRESHOLD, keep_freed_memory
 
 ELEMENTS, ROWS, VOCABULARY = 4096 * 2048, 256, 10_000
 TOKENS, WIDTH, HEADS, LENGTH = 4096, 512, 8, 12  # of a step of `base` with short sentences
+TIMES = 20  # that memory is taken and freed: at first it has to be had in any case
+M_MMAP_THRESHOLD = -3  # of glibc's mallopt
 
 
 def milliseconds(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
@@ -86,6 +93,56 @@ def compare_projections(tokens: int, width: int, repeats: int) -> Comparison:
     return Comparison(what, "ms", milliseconds(works, repeats), "three products", less_is_better=True)
 
 
+def compare_memory(tokens: int, vocabulary: int, repeats: int) -> Comparison:
+    """A product into memory that the system has just cleared, and into memory that was kept."""
+    x, weight = torch.randn(tokens // 4, WIDTH).bfloat16(), torch.randn(vocabulary, WIDTH).bfloat16()
+
+    def under(setting: Callable[[], object]) -> Callable[[], object]:
+        def multiply() -> None:
+            setting()
+            for _ in range(TIMES):
+                F.linear(x, weight)
+
+        return multiply
+
+    works = {"handed back": under(hand_back_freed_memory), "kept": under(keep_freed_memory)}
+    what = f"{TIMES} times {tokens // 4:,} x {WIDTH} x {vocabulary:,} bf16 product, its memory taken and freed"
+    return Comparison(what, "ms", milliseconds(works, repeats), "handed back", less_is_better=True)
+
+
+def hand_back_freed_memory() -> None:
+    """As glibc does by itself."""
+    if sys.platform.startswith("linux"):
+        mallopt = ctypes.CDLL(None).mallopt
+        for name, value in ((M_TRIM_THRESHOLD, 128 << 10), (M_TOP_PAD, 128 << 10), (M_MMAP_MAX, 65536)):
+            mallopt(name, value)
+        mallopt(M_MMAP_THRESHOLD, 128 << 10)
+
+
+def compare_orders(pairs: Sequence[tuple[int, int]], batch_tokens: int) -> Comparison:
+    """How much of a batch is tokens rather than padding."""
+    lengths = np.array(pairs)
+    in_turn = np.arange(len(lengths))
+    orders = {"in any order": in_turn, "regard, like lengths": np.lexsort((lengths[:, 0], lengths[:, 1]))}
+    full = {}
+    for name, order in orders.items():
+        batches = cut_to_budget(order, lengths.max(axis=1), batch_tokens)
+        positions = sum(len(batch) * lengths[batch].max(axis=0).sum() for batch in batches)
+        full[name] = [100 * float(lengths.sum() / positions)]
+    return Comparison(f"tokens among the positions of {len(lengths):,} pairs", "%", full, "in any order")
+
+
+def lengths_of_pairs(toy: bool) -> list[tuple[int, int]]:
+    """In pieces, with the end of the sentence: of Multi30k's training pairs, or of as many random ones."""
+    texts = [multi30k(f"train.{lang}") for lang in ("en", "de")]
+    if toy or texts[0] is None or texts[1] is None:
+        drawn = np.random.default_rng(1).gamma(6.0, 2.5, size=(29_000, 1))
+        return [(int(n) + 1, int(n) + 2) for n in drawn[:, 0]]
+    tokenizer = make_tokenizer([*texts[0], *texts[1]], VOCABULARY)
+    encoded = zip(tokenizer.encode_src(texts[0]), tokenizer.encode_tgt(texts[1]), strict=True)
+    return [(len(src) + 1, len(tgt) + 1) for src, tgt in encoded]
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     args = options(__doc__).parse_args(argv)
     keep_freed_memory()
@@ -96,6 +153,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     report.add(compare_losses(ROWS // shrink, VOCABULARY // shrink, args.repeats))
     for compare in (compare_residuals, compare_attentions, compare_projections):
         report.add(compare(TOKENS // shrink, WIDTH // shrink, args.repeats))
+    report.add(compare_memory(TOKENS // shrink, VOCABULARY // shrink, args.repeats))
+    report.add(compare_orders(lengths_of_pairs(args.toy), TOKENS))
     report.write(args.json)
 
 

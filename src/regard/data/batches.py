@@ -227,7 +227,7 @@ class Batches:
         order = np.lexsort(
             (rng.random(size), src_lengths + rng.integers(0, 2, size), tgt_lengths + rng.integers(0, 2, size))
         )
-        batches = _cut(order, np.maximum(src_lengths, tgt_lengths) + 1, self._batch_tokens)
+        batches = cut_to_budget(order, np.maximum(src_lengths, tgt_lengths) + 1, self._batch_tokens)
         return [batches[i] for i in rng.permutation(len(batches))]
 
 
@@ -237,7 +237,7 @@ def _after(epoch: int, pool: int, batch: int, pools: int, batches: int) -> Place
     return Place(epoch, pool + 1) if pool + 1 < pools else Place(epoch + 1)
 
 
-def _cut(order: Numbers, widths: Numbers, batch_tokens: int) -> list[Numbers]:
+def cut_to_budget(order: Numbers, widths: Numbers, batch_tokens: int) -> list[Numbers]:
     """`order` in runs of rows × widest ≤ batch_tokens; a pair that is wider by itself is a run of its own."""
     cuts = []
     start, widest = 0, 0
@@ -257,5 +257,5 @@ def validation_batches(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], b
     tgt = tokenizer.encode_tgt([pair[1] for pair in pairs])
     src_lengths = np.array([len(ids) for ids in src])
     tgt_lengths = np.array([len(ids) for ids in tgt])
-    runs = _cut(np.lexsort((src_lengths, tgt_lengths)), np.maximum(src_lengths, tgt_lengths) + 1, batch_tokens)
+    runs = cut_to_budget(np.lexsort((src_lengths, tgt_lengths)), np.maximum(src_lengths, tgt_lengths) + 1, batch_tokens)
     return [collate([src[i] for i in run], [tgt[i] for i in run]) for run in runs]
