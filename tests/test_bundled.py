@@ -40,9 +40,8 @@ def test_each_is_whole_and_small_and_says_what_it_is(folder: Path) -> None:
     assert (folder / PROBES).stat().st_size < 3_000_000
 
 
-def test_a_film_goes_from_random_weights_to_the_model_itself(bundled: Translator) -> None:
-    """The other model's begins where its second stage does."""
-    folder = BUNDLED / "en-zh"
+@pytest.mark.parametrize("folder", model_folders(BUNDLED), ids=lambda path: path.name)
+def test_a_film_goes_from_random_weights_to_the_model_itself(bundled: Translator, folder: Path) -> None:
     film = read_history(folder / PROBES)
     assert (film.moments[0].step, len(film.probes), len(film.moments)) == (0, 6, 16)
     for number, probe in enumerate(film.probes):
@@ -59,7 +58,7 @@ def test_a_dozen_translations(bundled: Translator) -> None:
         "我吃鱼。": "I eat fish.",
         "你能告诉我图书馆在哪里吗？": "Can you tell me where the library is?",
         "我不会说法语。": "I don't speak French.",
-        "鱼吃我。": "Fish eat me.",
+        "他昨天买了三本书。": "He bought three books yesterday.",
         "今天很冷。": "It's cold today.",
         "I love you.": "我爱你。",
         "hello": "你好",
