@@ -9,20 +9,20 @@ those that tatoeba-zh-en has in any of its splits: what is measured must not be 
 
 from __future__ import annotations
 
-import gzip
 import sys
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 from regard.data.corpus import expand
+from regard.data.lines import read_lines
 from regard.files import atomic_write
 
 SPLITS = ("train", "valid", "test")
 
 
-def lines(corpus: str, split: str) -> list[str]:
-    path = expand(f"${{REGARD_DATA}}/{corpus}/{split}.en.gz")
-    return gzip.decompress(path.read_bytes()).decode("utf-8").splitlines()
+def lines(corpus: str, split: str) -> Iterator[str]:
+    return read_lines(expand(f"${{REGARD_DATA}}/{corpus}/{split}.en.gz"))
 
 
 def same(sentence: str) -> str:

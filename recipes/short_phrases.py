@@ -5,20 +5,20 @@ python recipes/short_phrases.py runs/phrases/zh-en.tsv
 
 from __future__ import annotations
 
-import gzip
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from regard.data.corpus import expand
+from regard.data.lines import read_lines
 from regard.files import atomic_write
 
 ENDS = "。！？.!? "
 LONGEST = 2  # characters of Chinese: what is longer is mostly a sentence, which should end like one
 
 
-def lines(lang: str) -> list[str]:
-    path = expand(f"${{REGARD_DATA}}/tatoeba-zh-en/train.{lang}.gz")
-    return gzip.decompress(path.read_bytes()).decode("utf-8").splitlines()
+def lines(lang: str) -> Iterator[str]:
+    return read_lines(expand(f"${{REGARD_DATA}}/tatoeba-zh-en/train.{lang}.gz"))
 
 
 def short_phrases() -> list[tuple[str, str]]:
