@@ -101,25 +101,11 @@ def command(
     blocks = [read_lines(text)] if sample or output else read_blocks(text)
     wishes = {"source": src_lang, "to": tgt_lang, "script": script, "guards": guards, "shortlist": shortlist}
     translator = load_translator(model_path, precision, **wishes)
-    decode = own_settings(translator)
-    if sample:
-        if options["beam"] is not None:
-            raise ConfigError("--beam is for searching; with --sample nothing is searched")
-        options["method"] = "sample"
-    elif decode.method == "beam":
-        for name in ("temperature", "top_k", "top_p", "seed"):
-            if options[name] is not None:
-                raise ConfigError(f"--{name.replace('_', '-')} goes with --sample")
-    if not sample and n_best > (options["beam"] or decode.beam):
-        if options["beam"] is not None:
-            raise ConfigError(f"a beam of {options['beam']} finds fewer than {n_best} translations: raise --beam")
-        options["beam"] = n_best
+    options = decode_options(**settle_search(own_settings(translator), sample, n_best, options))
     notes = Notes()
     for lines in blocks:
         with progress_bar("translating", len(lines)) as done:
-            found = translator.translate(
-                lines, n_best=n_best, prefix=prefix, task=task, done=done, **decode_options(**options)
-            )
+            found = translator.translate(lines, n_best=n_best, prefix=prefix, task=task, done=done, **options)
         if as_json:
             rows = [json.dumps(describe(translator, one, align), ensure_ascii=False) for one in found]
         else:
@@ -127,6 +113,23 @@ def command(
         write_output("".join(row + "\n" for row in rows), output)
         notes.say(found)
     notes.end()
+
+
+def settle_search(decode: DecodeConfig, sample: bool, n_best: int, options: dict[str, Any]) -> dict[str, Any]:
+    """The options with those that follow from others; raise where they contradict each other."""
+    if sample:
+        if options["beam"] is not None:
+            raise ConfigError("--beam is for searching; with --sample nothing is searched")
+        return {**options, "method": "sample"}
+    if decode.method == "beam":
+        for name in ("temperature", "top_k", "top_p", "seed"):
+            if options[name] is not None:
+                raise ConfigError(f"--{name.replace('_', '-')} goes with --sample")
+    if n_best <= (options["beam"] or decode.beam):
+        return options
+    if options["beam"] is not None:
+        raise ConfigError(f"a beam of {options['beam']} finds fewer than {n_best} translations: raise --beam")
+    return {**options, "beam": n_best}
 
 
 class Notes:
