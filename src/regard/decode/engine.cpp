@@ -2,6 +2,7 @@
 // of beam.py, one thread a batch. This file is what engine.py calls; the rest is in the headers:
 //
 //   products.h   matrix products in float32, bf16 and int8
+//   attention.h  attention of a row
 //   rows.h       what lies between two products, a row at a time
 //   model.h      the weights
 //   stream.h     rows through a stack of layers

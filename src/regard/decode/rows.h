@@ -51,54 +51,6 @@ inline void activate(float* h, int64_t size, Activation kind) {
   }
 }
 
-template <typename Kept>
-void keep(const float* from, Kept* to, int64_t size) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) write(to[i], from[i]);
-}
-
-// softmax(q kᵀ · scale) v over `count` keys; `key(j)` is where the j-th stands, and its value D further on.
-// `weights` has room for H · count.
-template <typename Kept, typename Key>
-void attend(const float* q, Key key, int64_t count, float scale, int64_t size, int64_t heads, float* weights,
-            float* out) {
-  const int64_t head_size = size / heads;
-  for (int64_t j = 0; j < count; ++j) {
-    const Kept* k = key(j);
-    for (int64_t h = 0; h < heads; ++h) {
-      const Kept* k_head = k + h * head_size;
-      const float* q_head = q + h * head_size;
-      float dot = 0;
-#pragma omp simd reduction(+ : dot)
-      for (int64_t i = 0; i < head_size; ++i) dot += q_head[i] * read(k_head[i]);
-      weights[h * count + j] = dot * scale;
-    }
-  }
-  for (int64_t h = 0; h < heads; ++h) {
-    float* w = weights + h * count;
-    float top = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < count; ++j) top = std::max(top, w[j]);
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < count; ++j) {
-      w[j] = fast_exp(w[j] - top);
-      sum += w[j];
-    }
-    float share = 1.0f / sum;
-    for (int64_t j = 0; j < count; ++j) w[j] *= share;
-  }
-  std::fill_n(out, size, 0.0f);
-  for (int64_t j = 0; j < count; ++j) {
-    const Kept* v = key(j) + size;
-    for (int64_t h = 0; h < heads; ++h) {
-      const float weight = weights[h * count + j];
-      const Kept* v_head = v + h * head_size;
-      float* out_head = out + h * head_size;
-#pragma omp simd
-      for (int64_t i = 0; i < head_size; ++i) out_head[i] += weight * read(v_head[i]);
-    }
-  }
-}
-
 constexpr int64_t BLOCK = 4 * LANES;
 
 // The largest of BLOCK values. Written with vectors, because a compiler makes a chain of comparisons of it.

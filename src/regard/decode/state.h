@@ -70,8 +70,8 @@ class StateOf : public State {
 
   StateOf(const Model<Form>& model, Workshop<Form>& workshop, const Sources& sources)
       : model_(model), workshop_(workshop), lent_(workshop.take()), bench_(*lent_),
-        blocks_(std::make_unique<Blocks>(bench_.blocks)), D(model.sizes.d_model), max_length_(sources.max_length),
-        positions_(sources.tgt_positions) {
+        blocks_(std::make_unique<Blocks>(bench_.blocks)), D(model.sizes.d_model), heads_(model.sizes.n_heads),
+        max_length_(sources.max_length), positions_(sources.tgt_positions) {
     std::vector<int64_t> places, sentence_of;
     for (int64_t b = 0; b < sources.sentences; ++b) {
       starts_.push_back(places.size());
@@ -170,14 +170,7 @@ class StateOf : public State {
   void mix_sentence(const float* query, int64_t sentence, const Kept* kept, float* out) {
     const int64_t count = lengths_[sentence];
     const Kept* first = kept + starts_[sentence] * 2 * D;
-    mix(query, [=](int64_t j) { return first + j * 2 * D; }, count, out);
-  }
-
-  template <typename Key>
-  void mix(const float* query, Key key, int64_t count, float* out) {
-    const int64_t heads = model_.sizes.n_heads;
-    const float scale = 1.0f / std::sqrt(static_cast<float>(D / heads));
-    attend<Kept>(query, key, count, scale, D, heads, bench_.scores.at_least(heads * count), out);
+    attend<Kept>(query, [=](int64_t j) { return first + j * 2 * D; }, count, D, heads_, bench_.attending, out);
   }
 
   // Each row sees its own past: at time t it stood in row table[row, t] of the keys kept then.
@@ -191,7 +184,8 @@ class StateOf : public State {
     stream.attend(part.out, after, [&](int64_t r, float* out) {
       const int32_t* stood = table_.data() + r * max_length_;
       Kept* const* at = times.data();
-      mix(qkv + r * width, [=](int64_t t) { return at[t] + stood[t] * 2 * D; }, length_, out);
+      const auto key = [=](int64_t t) { return at[t] + stood[t] * 2 * D; };
+      attend<Kept>(qkv + r * width, key, length_, D, heads_, bench_.attending, out);
     });
   }
 
@@ -209,7 +203,7 @@ class StateOf : public State {
   std::unique_ptr<Bench<Form>> lent_;
   Bench<Form>& bench_;
   std::unique_ptr<Blocks> blocks_;
-  const int64_t D, max_length_;
+  const int64_t D, heads_, max_length_;
   const float* positions_;
   int64_t length_ = 0;
   std::vector<int64_t> starts_, lengths_, sentence_;

@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "attention.h"
 #include "model.h"
 
 // Room that is used again at every step and, since fresh memory is dear, by search after search. Rows are taken through
@@ -12,7 +13,8 @@ template <typename Form>
 struct Bench {
   static constexpr int64_t AT_ONCE = 96;
   Rows<Form> seen, between;
-  Buffer<float> x, row, qkv, scores, made, change;
+  Buffer<float> x, row, qkv, made, change;
+  Attending<typename Form::Kept> attending;
   std::vector<Memory<char>> blocks;  // for keys and values
 };
 

@@ -1,0 +1,159 @@
+// Attention of one row: softmax(q kᵀ · scale) v, with keys and values wherever they stand.
+//
+// A head is taken a vector at a time. Sixteen keys' products with the query are added up together: adding up within a
+// vector is dear, and so it is shared. Each key's are added in the same order wherever it stands.
+#pragma once
+
+#include <type_traits>
+
+#include "products.h"
+
+inline int64_t in_groups(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
+
+// Room that is used again for every row.
+template <typename Kept>
+struct Attending {
+  Buffer<float> weights;
+  Buffer<Kept> query;
+  Buffer<const Kept*> keys;
+};
+
+template <typename Kept>
+void keep(const float* from, Kept* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) write(to[i], from[i]);
+}
+
+// A vector of numbers; or what is left of them, and zeros.
+inline Words load(const void* from, int64_t bytes = sizeof(Words)) {
+  Words words = {};
+  std::memcpy(&words, from, bytes);
+  return words;
+}
+
+// The sum within each of sixteen vectors, which are used up: the second half is added to the first until one is left.
+inline Floats sums_within(Floats (&rows)[LANES]) {
+#if defined(__AVX512F__)
+  // Two rows at a time go into one vector: the first halves of what is left of both, and `left` further on the second.
+  constexpr Words FIRST[] = {{0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},
+                             {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27},
+                             {0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29},
+                             {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30}};
+#pragma GCC unroll 4
+  for (int step = 0; step < 4; ++step) {
+    const int left = LANES >> (step + 1);
+#pragma GCC unroll 8
+    for (int i = 0; i < left; ++i) {
+      const __m512 one = __m512(rows[2 * i]), other = __m512(rows[2 * i + 1]);
+      rows[i] = Floats(_mm512_permutex2var_ps(one, __m512i(FIRST[step]), other)) +
+                Floats(_mm512_permutex2var_ps(one, __m512i(FIRST[step] + left), other));
+    }
+  }
+  return rows[0];
+#else
+  Floats sums;
+  for (int row = 0; row < LANES; ++row) {
+    float lanes[LANES];
+    std::memcpy(lanes, &rows[row], sizeof lanes);
+    for (int left = LANES / 2; left > 0; left /= 2) {
+      for (int i = 0; i < left; ++i) lanes[i] += lanes[i + left];
+    }
+    sums[row] = lanes[0];
+  }
+  return sums;
+#endif
+}
+
+// weights_HJ = q kᵀ · scale. Keys come in whole groups of LANES: `keys` repeats its last, whose score is then −∞.
+template <typename Kept>
+void score(const Kept* query, const Kept* const* keys, int64_t count, float scale, int64_t size, int64_t heads,
+           float* weights) {
+  using Form = std::conditional_t<std::is_same_v<Kept, float>, Float32, Bfloat16>;
+  constexpr int64_t STEP = sizeof(Words) / sizeof(Kept);
+  const int64_t head_size = size / heads, padded = in_groups(count);
+  for (int64_t first = 0; first < count; first += LANES) {
+    for (int64_t h = 0; h < heads; ++h) {
+      Floats sums[LANES] = {};
+      int64_t at = h * head_size;
+      const int64_t end = at + head_size;
+      for (; at + STEP <= end; at += STEP) {
+        const Words part = load(query + at);
+#pragma GCC unroll 16
+        for (int j = 0; j < LANES; ++j) Form::add(sums[j], part, load(keys[first + j] + at));
+      }
+      if (at < end) {
+        const int64_t bytes = (end - at) * sizeof(Kept);
+        const Words part = load(query + at, bytes);
+        for (int j = 0; j < LANES; ++j) Form::add(sums[j], part, load(keys[first + j] + at, bytes));
+      }
+      const Floats scores = sums_within(sums) * scale;
+      std::memcpy(weights + h * padded + first, &scores, sizeof scores);
+    }
+  }
+  for (int64_t h = 0; h < heads; ++h) std::fill(weights + h * padded + count, weights + (h + 1) * padded, -INFINITY);
+}
+
+// In place: `padded` scores, of which those of −∞ hardly count.
+inline void softmax(float* weights, int64_t padded) {
+  float top = -INFINITY, sum = 0;
+#pragma omp simd reduction(max : top)
+  for (int64_t j = 0; j < padded; ++j) top = std::max(top, weights[j]);
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < padded; ++j) {
+    weights[j] = fast_exp(weights[j] - top);
+    sum += weights[j];
+  }
+  const float share = 1.0f / sum;
+#pragma omp simd
+  for (int64_t j = 0; j < padded; ++j) weights[j] *= share;
+}
+
+// A vector of keys or values as float32: in bf16 the even numbers, then the odd ones.
+template <typename Kept>
+constexpr int PARTS = sizeof(float) / sizeof(Kept);
+
+template <typename Kept>
+Floats part_of(Words words, int part) {
+  if constexpr (std::is_same_v<Kept, float>) return Floats(words);
+  return Floats(part == 0 ? words << 16 : words & static_cast<int32_t>(0xffff0000u));
+}
+
+// out_D = weights v: a value stands `size` after its key.
+template <typename Kept>
+void mix_values(const float* weights, const Kept* const* keys, int64_t count, int64_t size, int64_t heads, float* out) {
+  constexpr int64_t STEP = sizeof(Words) / sizeof(Kept);
+  const int64_t head_size = size / heads, padded = in_groups(count);
+  for (int64_t h = 0; h < heads; ++h) {
+    const float* weight = weights + h * padded;
+    for (int64_t i = 0; i < head_size; i += STEP) {
+      const int64_t at = h * head_size + i, numbers = std::min(STEP, head_size - i);
+      Floats sums[PARTS<Kept>] = {};
+      for (int64_t j = 0; j < count; ++j) {
+        const Kept* from = keys[j] + size + at;
+        const Words value = numbers == STEP ? load(from) : load(from, numbers * sizeof(Kept));
+        for (int part = 0; part < PARTS<Kept>; ++part) sums[part] += part_of<Kept>(value, part) * weight[j];
+      }
+      float lanes[PARTS<Kept>][LANES], mixed[STEP];
+      std::memcpy(lanes, sums, sizeof lanes);
+      for (int n = 0; n < LANES; ++n) {
+        for (int part = 0; part < PARTS<Kept>; ++part) mixed[n * PARTS<Kept> + part] = lanes[part][n];
+      }
+      std::copy_n(mixed, numbers, out + at);
+    }
+  }
+}
+
+// `key(j)` is where the j-th of `count` keys stands, and its value `size` further on.
+template <typename Kept, typename Key>
+void attend(const float* q, Key key, int64_t count, int64_t size, int64_t heads, Attending<Kept>& room, float* out) {
+  const int64_t padded = in_groups(count);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(size / heads));
+  float* weights = room.weights.at_least(heads * padded);
+  Kept* query = room.query.at_least(size);
+  const Kept** keys = room.keys.at_least(padded);
+  keep(q, query, size);
+  for (int64_t j = 0; j < padded; ++j) keys[j] = key(std::min(j, count - 1));
+  score(query, keys, count, scale, size, heads, weights);
+  for (int64_t h = 0; h < heads; ++h) softmax(weights + h * padded, padded);
+  mix_values(weights, keys, count, size, heads, out);
+}
