@@ -18,7 +18,7 @@ from typing import Any
 
 from report import Comparison, options, summary
 
-SCRIPTS = ("limits", "pieces", "train", "decode", "memory", "startup", "scaling")
+SCRIPTS = ("limits", "pieces", "train", "decode", "search_pieces", "memory", "startup", "scaling")
 HERE = Path(__file__).parent
 
 

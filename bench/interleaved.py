@@ -27,6 +27,10 @@ def seconds_in_turn(works: Mapping[str, Callable[[], object]], repeats: int) -> 
     return {name: [seconds for seconds, _ in turns] for name, turns in take_turns(works, repeats).items()}
 
 
+def milliseconds_in_turn(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    return {name: [1e3 * value for value in values] for name, values in seconds_in_turn(works, repeats).items()}
+
+
 def rates_in_turn(works: Mapping[str, Work], repeats: int) -> dict[str, list[float]]:
     """How much each did in a second."""
     return {name: [done / seconds for seconds, done in turns] for name, turns in take_turns(works, repeats).items()}

@@ -6,13 +6,16 @@ python bench/pieces.py
 from __future__ import annotations
 
 import ctypes
+import itertools
+import statistics
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from interleaved import seconds_in_turn
+from interleaved import milliseconds_in_turn
 from report import Comparison, Report, options
 from torch import Tensor
 from work import make_tokenizer, multi30k
@@ -27,12 +30,9 @@ from regard.train.memory import M_MMAP_MAX, M_TOP_PAD, M_TRIM_THRESHOLD, keep_fr
 
 ELEMENTS, ROWS, VOCABULARY = 4096 * 2048, 256, 10_000
 TOKENS, WIDTH, HEADS, LENGTH = 4096, 512, 8, 12  # of a step of `base` with short sentences
+SHAPES = 25  # in one repeat
 TIMES = 20  # that memory is taken and freed: at first it has to be had in any case
 M_MMAP_THRESHOLD = -3  # of glibc's mallopt
-
-
-def milliseconds(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    return {name: [1e3 * value for value in values] for name, values in seconds_in_turn(works, repeats).items()}
 
 
 def compare_dropouts(elements: int, repeats: int) -> Comparison:
@@ -40,7 +40,7 @@ def compare_dropouts(elements: int, repeats: int) -> Comparison:
     dropout = Dropout(0.1).train()
     works = {"F.dropout": lambda: F.dropout(x, 0.1), "regard Dropout": lambda: dropout(x)}
     what = f"dropout of {elements:,} bf16 numbers"
-    return Comparison(what, "ms", milliseconds(works, repeats), "F.dropout", less_is_better=True)
+    return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "F.dropout", less_is_better=True)
 
 
 def compare_losses(rows: int, vocabulary: int, repeats: int) -> Comparison:
@@ -52,7 +52,7 @@ def compare_losses(rows: int, vocabulary: int, repeats: int) -> Comparison:
     if native is not None:
         works["regard C++"] = lambda: native_slice_loss(native, logits.clone(), targets, 0.9, 0.0)
     what = f"loss and gradient of {rows} x {vocabulary:,} bf16 logits"
-    return Comparison(what, "ms", milliseconds(works, repeats), "PyTorch's operators", less_is_better=True)
+    return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)
 
 
 def there_and_back(forward: Callable[[], Tensor]) -> Callable[[], object]:
@@ -67,7 +67,7 @@ def compare_residuals(tokens: int, width: int, repeats: int) -> Comparison:
     stepwise = there_and_back(lambda: norm((x + F.dropout(change, 0.1)).float()).bfloat16())
     works = {"PyTorch's operators": stepwise, "regard": there_and_back(lambda: residual.after(x, change))}
     what = f"add & norm of {tokens:,} x {width} bf16 numbers, forward and backward"
-    return Comparison(what, "ms", milliseconds(works, repeats), "PyTorch's operators", less_is_better=True)
+    return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)
 
 
 def compare_attentions(tokens: int, width: int, repeats: int) -> Comparison:
@@ -78,7 +78,7 @@ def compare_attentions(tokens: int, width: int, repeats: int) -> Comparison:
         "written out": there_and_back(lambda: reference_attention(q, k, v, None, shape[-1] ** -0.5)[0]),
     }
     what = f"attention in {shape[0]:,} sentences of {LENGTH} tokens, bf16, forward and backward"
-    return Comparison(what, "ms", milliseconds(works, repeats), "PyTorch's fused", less_is_better=True)
+    return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's fused", less_is_better=True)
 
 
 def compare_projections(tokens: int, width: int, repeats: int) -> Comparison:
@@ -90,7 +90,7 @@ def compare_projections(tokens: int, width: int, repeats: int) -> Comparison:
         "one product": there_and_back(lambda: F.linear(x, whole)),
     }
     what = f"queries, keys and values of {tokens:,} x {width} bf16 numbers, forward and backward"
-    return Comparison(what, "ms", milliseconds(works, repeats), "three products", less_is_better=True)
+    return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "three products", less_is_better=True)
 
 
 def compare_memory(tokens: int, vocabulary: int, repeats: int) -> Comparison:
@@ -107,16 +107,35 @@ def compare_memory(tokens: int, vocabulary: int, repeats: int) -> Comparison:
 
     works = {"handed back": under(hand_back_freed_memory), "kept": under(keep_freed_memory)}
     what = f"{TIMES} times {tokens // 4:,} x {WIDTH} x {vocabulary:,} bf16 product, its memory taken and freed"
-    return Comparison(what, "ms", milliseconds(works, repeats), "handed back", less_is_better=True)
+    return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "handed back", less_is_better=True)
 
 
 def hand_back_freed_memory() -> None:
     """As glibc does by itself."""
     if sys.platform.startswith("linux"):
         mallopt = ctypes.CDLL(None).mallopt
-        for name, value in ((M_TRIM_THRESHOLD, 128 << 10), (M_TOP_PAD, 128 << 10), (M_MMAP_MAX, 65536)):
-            mallopt(name, value)
-        mallopt(M_MMAP_THRESHOLD, 128 << 10)
+        for name in (M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD):
+            mallopt(name, 128 << 10)
+        mallopt(M_MMAP_MAX, 65536)
+
+
+def compare_shapes(tokens: int, width: int, repeats: int) -> Comparison:
+    """Products of lengths that no product had before, each at once again: what a new shape costs."""
+    weight = torch.randn(4 * width, width).bfloat16()
+    lengths = iter(range(tokens, 0, -1))
+    figures: dict[str, list[float]] = {"new shapes": [], "known shapes": []}
+    for _ in range(repeats):
+        seconds: dict[str, list[float]] = {name: [] for name in figures}
+        for length in itertools.islice(lengths, SHAPES):
+            x = torch.randn(length, width).bfloat16()
+            for values in seconds.values():
+                start = time.perf_counter()
+                F.linear(x, weight)
+                values.append(time.perf_counter() - start)
+        for name, values in seconds.items():
+            figures[name].append(1e3 * statistics.median(values))
+    what = f"a bf16 product of up to {tokens:,} x {width} by {4 * width:,}, of {SHAPES} lengths in turn"
+    return Comparison(what, "ms", figures, "new shapes", less_is_better=True)
 
 
 def compare_orders(pairs: Sequence[tuple[int, int]], batch_tokens: int) -> Comparison:
@@ -151,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     shrink = 64 if args.toy else 1
     report.add(compare_dropouts(ELEMENTS // shrink**2, args.repeats))
     report.add(compare_losses(ROWS // shrink, VOCABULARY // shrink, args.repeats))
-    for compare in (compare_residuals, compare_attentions, compare_projections):
+    for compare in (compare_residuals, compare_attentions, compare_projections, compare_shapes):
         report.add(compare(TOKENS // shrink, WIDTH // shrink, args.repeats))
     report.add(compare_memory(TOKENS // shrink, VOCABULARY // shrink, args.repeats))
     report.add(compare_orders(lengths_of_pairs(args.toy), TOKENS))

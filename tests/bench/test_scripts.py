@@ -15,7 +15,7 @@ import torch
 BENCH = Path(__file__).parents[2] / "bench"
 Script = Callable[[str], ModuleType]
 
-SCRIPTS = ("limits", "pieces", "train", "decode", "memory", "startup", "scaling", "quality")
+SCRIPTS = ("limits", "pieces", "train", "decode", "search_pieces", "memory", "startup", "scaling", "quality")
 
 
 def run(script: Script, name: str, folder: Path) -> dict[str, Any]:
