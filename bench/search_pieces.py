@@ -8,6 +8,7 @@ tokens: those of a mean reference.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -44,14 +45,14 @@ def with_threads(threads: int, work: Work) -> Work:
 
 def compare_threads(subject: Subject, batch: int, count: int, repeats: int) -> Iterable[Comparison]:
     """What a second thread gives where the two share each step, and where each has a batch of its own."""
-    task = subject.task(batch, count, BEAM)
     searched: dict[str, SearchModel[Any]] = {"that share a step": subject.model}
     engine = build_engine(subject.model, "float32")
     if engine is not None:
         searched["with a batch each"] = engine
-    for how, model in searched.items():
+    for (how, model), beam in itertools.product(searched.items(), (1, BEAM)):
+        task = subject.task(batch, count, beam)
         works = {name: with_threads(threads, ours(model, task)) for threads, name in enumerate(NAMES, start=1)}
-        what = f"threads {how}: {subject.name}, float32, {count} sentences, beam {BEAM}"
+        what = f"threads {how}: {subject.name}, float32, {count} sentences, beam {beam}"
         yield Comparison(what, "tokens/s", rates_in_turn(works, repeats), NAMES[0])
 
 
