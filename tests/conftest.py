@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,11 @@ CHINESE_AND_ENGLISH = [
     *("我爱你。", "我有三个苹果，你要不要？", "图书馆在哪里？", "他说：“今天很热。”", "她昨天去了北京。"),
     *("I love you.", "I have three apples, do you want one?", "Where is the library?", "He said it was hot today."),
 ]
+
+
+def pytest_configure() -> None:
+    """A shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt and wait for."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Silence:
