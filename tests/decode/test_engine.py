@@ -73,6 +73,21 @@ def test_logits_are_the_models_also_when_rows_change_places(shape: dict[str, obj
                 tokens_R = tokens_R[rows_R]
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("heads", [1, 2, 8])  # of 72, 36 and 9: whole vectors and a rest, or a rest alone
+def test_attention_to_more_keys_than_it_takes_at_once(heads: int, form: Form) -> None:
+    model = make_model(d_model=72, n_heads=heads)
+    engine = engine_of(model, form)
+    src_BM = pad_sources([list(range(5, 5 + length)) for length in (40, 15, 16, 31)], torch.device("cpu"))
+    with torch.inference_mode():
+        plain, fast = model.begin(src_BM, 35), engine.begin(src_BM, 35)
+        tokens_R = torch.full((4,), BOS)
+        for _ in range(34):
+            expected, found = model.step(tokens_R, plain), engine.step(tokens_R, fast)
+            torch.testing.assert_close(found, expected, atol=TOLERANCE[form], rtol=0, check_dtype=False)
+            tokens_R = expected.argmax(dim=1).clamp(min=EOS + 1)
+
+
 @given(
     seed=st.integers(0, 99),
     sources=SOURCES,
