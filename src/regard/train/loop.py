@@ -33,6 +33,7 @@ from regard.train.ema import MovingAverage
 from regard.train.memory import keep_freed_memory
 from regard.train.optimizer import (
     build_optimizer,
+    cooled,
     learning_rate,
     optimizer_tensors,
     paper_learning_rate,
@@ -185,9 +186,11 @@ class Trainer:
             raise self.diverged_on(batches[-1], objective, float(grad_norm))
         if train.clip_norm:
             nn.utils.clip_grads_with_norm_(self.model.parameters(), train.clip_norm, grad_norm)
+        left = 1 - self.done()
         self.progress.step += 1
         self.progress.tokens += tokens
         lr = learning_rate(self.progress.step, train.schedule, self.peak_lr, train.warmup_steps, self.last_step())
+        lr *= cooled(left, train.cooldown)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
@@ -205,6 +208,16 @@ class Trainer:
             return train.max_steps
         steps_per_epoch = self.task.tokens_per_epoch / (progress.tokens / progress.step)
         return min(train.max_steps, math.ceil(train.max_epochs * steps_per_epoch))
+
+    def done(self) -> float:
+        """The part of the run that is behind, by the limit that is nearest: steps, epochs or minutes."""
+        train, progress = self.run.train, self.progress
+        shares = [progress.step / train.max_steps]
+        if train.max_epochs:
+            shares.append(progress.tokens / (self.task.tokens_per_epoch * train.max_epochs))
+        if train.max_minutes:  # a fall by the clock is not the same in two runs; nor is where they end
+            shares.append(progress.seconds / (train.max_minutes * 60))
+        return min(1.0, max(shares))
 
     def over(self) -> Ending | None:
         """The end that the run has come to, if it has: then there is nothing to go on with."""
@@ -273,14 +286,9 @@ class Trainer:
         self.folder.append_metrics(report.row())
         self.listener.step(report)
 
-    def seconds_left(self) -> float | None:
+    def seconds_left(self) -> float:
         """Until the first of the limits, at the pace so far."""
-        train, progress = self.run.train, self.progress
-        shares = [progress.step / train.max_steps]
-        if train.max_epochs:
-            shares.append(progress.tokens / (self.task.tokens_per_epoch * train.max_epochs))
-        left = progress.seconds * (1 / max(shares) - 1)
-        return min(left, train.max_minutes * 60 - progress.seconds) if train.max_minutes else left
+        return self.progress.seconds * (1 / self.done() - 1)
 
     def save(self) -> None:
         """Write a checkpoint, then let go of the ones that are no longer wanted."""

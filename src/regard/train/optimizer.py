@@ -28,6 +28,14 @@ def learning_rate(step: int, kind: ScheduleKind, peak: float, warmup_steps: int,
             assert_never(kind)
 
 
+def cooled(left: float, cooldown: float) -> float:
+    """What is left of the rate when `left` of the run is: all of it until the cool-down, then falling in a line.
+
+    Annealing late keeps the rate high while that still teaches (Zhai et al. 2022); a cosine falls all the time.
+    """
+    return min(1.0, left / cooldown) if cooldown else 1.0
+
+
 def paper_learning_rate(d_model: int, warmup_steps: int) -> float:
     """The peak of the paper's schedule (section 5.3): (d_model · warmup_steps)^-0.5."""
     return 1 / math.sqrt(d_model * warmup_steps)
