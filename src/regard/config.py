@@ -189,7 +189,7 @@ class TrainConfig:
     weight_decay: float = setting(0.0, low=0.0)
     schedule: ScheduleKind = "inverse_sqrt"
     warmup_steps: int = setting(4000, low=1)
-    cooldown: float = setting(0.0, low=0.0, high=1.0)  # the last part of the run: there the rate falls to nothing besides
+    cooldown: float = setting(0.0, low=0.0, high=1.0)  # the last part of the run, in which the rate also falls to 0
     clip_norm: float = setting(0.0, low=0.0)  # 0: off
     label_smoothing: float = setting(0.1, low=0.0, below=1.0)
     r_drop: float = setting(0.0, low=0.0)  # weight of the divergence between two dropouts of a batch; 0: off

@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import FeedForwardKind
-from regard.core.feedforward import FeedForward
+from regard.core.feedforward import FeedForward, _ReluDropout
+from regard.core.native import library
+from regard.core.taps import record
 
 
 def network(kind: FeedForwardKind, dropout: float = 0.0) -> FeedForward:
@@ -98,3 +100,40 @@ def test_without_biases() -> None:
     torch.nn.init.normal_(ffn.up.weight)
     torch.nn.init.normal_(ffn.down.weight)
     close(ffn(X), (X @ ffn.up.weight.T).relu() @ ffn.down.weight.T)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_relu_and_its_dropout_are_one_kernel_with_the_same_gradient(dtype: torch.dtype) -> None:
+    """Where the kernel dropped is read off what it left; with that, PyTorch's operators give the same."""
+    assert library() is not None, "this test needs a C++ compiler"
+    torch.manual_seed(5)
+    ffn = FeedForward(8, 64, "relu", 0.3)
+    for parameter in ffn.parameters():
+        nn.init.normal_(parameter)
+    up = torch.randn(50, 20, 64).to(dtype).requires_grad_()
+    assert ffn.can_fuse(up)
+    dropped = _ReluDropout.apply(up, ffn.dropout.threshold)
+    positive, rate = up.detach() > 0, 77 / 256
+    kept = dropped > 0
+    assert not kept[~positive].any()
+    assert abs(1 - kept[positive].float().mean().item() - rate) < 0.01
+    centred = torch.where(positive, kept.float() - (1 - rate), 0.0)
+    for dim, by in ((0, 1), (1, 1), (2, 1), (2, 8)):
+        assert abs((centred * centred.roll(by, dim)).mean() / centred.var()) < 0.02
+    expected = F.relu(up) * (kept / (1 - rate)).to(dtype)
+    torch.testing.assert_close(dropped, expected, rtol=0.01 if dtype == torch.bfloat16 else 1e-5, atol=0)
+    weight = torch.randn(up.shape).to(dtype)
+    (ours,), (theirs,) = (torch.autograd.grad(out, up, weight) for out in (dropped, expected))
+    torch.testing.assert_close(ours, theirs, rtol=0.01 if dtype == torch.bfloat16 else 1e-5, atol=0)
+
+
+def test_whoever_listens_to_the_hidden_numbers_sees_them_before_dropout() -> None:
+    ffn = FeedForward(6, 32, "relu", 0.5)
+    for parameter in ffn.parameters():
+        nn.init.normal_(parameter)
+    x = X.float()
+    with record(ffn, "ffn_hidden") as trace:
+        ffn(x)
+    torch.testing.assert_close(trace["ffn_hidden"], F.relu(ffn.up(x)))
+    still = ffn.eval()(x)
+    torch.testing.assert_close(still, ffn.down(F.relu(ffn.up(x))))

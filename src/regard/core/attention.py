@@ -21,6 +21,8 @@ from regard.core.cache import FixedCache, GrowingCache
 from regard.core.dropout import Dropout
 from regard.core.linear import Linear, linear
 from regard.core.positions import Positions
+from regard.core.short_attention import fits as short_attention_fits
+from regard.core.short_attention import short_attention
 from regard.core.taps import Tap
 
 Kernel = Literal["auto", "reference", "fused"]
@@ -140,6 +142,8 @@ class MultiHeadAttention(nn.Module):
         """The heads' values under the kernel that fits; whoever listens to the weights gets the reference."""
         scale = self.scale
         listened = self.scores.heard or self.weights.heard
+        if not listened and self.kernel == "auto" and bias is None and short_attention_fits(q, k, v, mask):
+            return short_attention(q, k, v, mask, scale, self.dropout.threshold if self.training else 0)
         if not listened and (self.kernel == "fused" or (self.kernel == "auto" and fused_pays(q, k))):
             return fused_attention(q, k, v, mask, scale, bias, self.dropout.rate if self.training else 0.0)[0]
         seen = {"see_scores": self.scores, "see_weights": self.weights} if listened else {}

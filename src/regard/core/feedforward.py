@@ -1,18 +1,24 @@
 """The position-wise feed-forward network (the paper, section 3.3), and the gated ones of Shazeer 2020.
 
+In training, ReLU and its dropout are one pass of a C++ kernel, wherever nobody listens in between.
+
 Shapes: B batch, L length, D model, F feed-forward.
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+import ctypes
+from typing import Any, assert_never
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from regard.config import FeedForwardKind
-from regard.core.dropout import Dropout
+from regard.core.dropout import LEVELS, Dropout
 from regard.core.linear import Linear
+from regard.core.native import SUFFIXES, library, pointer
 from regard.core.taps import Tap
 
 GATED: tuple[FeedForwardKind, ...] = ("swiglu", "geglu")
@@ -34,8 +40,46 @@ class FeedForward(nn.Module):
         self.ffn_hidden, self.ffn_out = Tap(), Tap()
 
     def forward(self, x_BLD: Tensor) -> Tensor:
-        hidden_BLF = self.ffn_hidden(activate(self.kind, self.up(x_BLD)))
-        return self.ffn_out(self.down(self.dropout(hidden_BLF)))  # type: ignore[no-any-return]
+        up_BLF = self.up(x_BLD)
+        if self.can_fuse(up_BLF):
+            dropped_BLF = _ReluDropout.apply(up_BLF, self.dropout.threshold)  # type: ignore[no-untyped-call]
+        else:
+            dropped_BLF = self.dropout(self.ffn_hidden(activate(self.kind, up_BLF)))
+        return self.ffn_out(self.down(dropped_BLF))  # type: ignore[no-any-return]
+
+    def can_fuse(self, up: Tensor) -> bool:
+        """Whether there is a dropout behind a ReLU, the kernel takes the numbers, and nobody looks in between."""
+        wanted = self.kind == "relu" and self.training and self.dropout.threshold > 0 and not self.ffn_hidden.heard
+        return wanted and up.device.type == "cpu" and up.dtype in SUFFIXES and library() is not None
+
+
+class _ReluDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
+        native = library()
+        assert native is not None
+        x, out = x.contiguous(), torch.empty_like(x, memory_format=torch.contiguous_format)
+        size = x.shape[-1]
+        native[f"regard_relu_dropout_{SUFFIXES[x.dtype]}"](
+            *map(pointer, (x, out)),
+            *(ctypes.c_int(threshold), ctypes.c_uint64(int(torch.randint(2**62, ())))),
+            *(ctypes.c_int64(x.numel() // size), ctypes.c_int64(size)),
+        )
+        ctx.save_for_backward(out)
+        ctx.scale = LEVELS / (LEVELS - threshold)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        native = library()
+        assert native is not None
+        (out,) = ctx.saved_tensors
+        grad, grad_x = grad.contiguous(), torch.empty_like(out)
+        native[f"regard_relu_dropout_backward_{SUFFIXES[out.dtype]}"](
+            *map(pointer, (grad, out)), ctypes.c_float(ctx.scale), pointer(grad_x), ctypes.c_int64(out.numel())
+        )
+        return grad_x, None
 
 
 def activate(kind: FeedForwardKind, x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 // behind a C interface, compiled on first use by native.py. Every kernel has a PyTorch twin that it must agree with.
 
 #include "native.h"
+#include "short_attention.h"
 
 #include <omp.h>
 
@@ -93,42 +94,20 @@ void paired_loss_rows(T* logits, const int64_t* targets, float right, float stre
   }
 }
 
-// A byte for each of eight neighbours, from a counter: the same (seed, place) always gives the same bytes, so that
-// the backward pass draws the forward pass's mask again instead of keeping it (splitmix64, Steele et al. 2014).
-inline uint64_t eight_bytes(uint64_t seed, uint64_t place) {
-  uint64_t z = seed + place * 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
-// factors[d] = 0 where an element is dropped, else `scale`. Rows are numbered in whole groups of eight.
-inline void dropout_factors(float* factors, uint64_t seed, int64_t row, int64_t size, int threshold, float scale) {
-  int64_t groups = (size + 7) / 8;
-  for (int64_t group = 0; group < groups; ++group) {
-    uint64_t bytes = eight_bytes(seed, static_cast<uint64_t>(row * groups + group));
-    int64_t last = std::min<int64_t>(8, size - group * 8);
-    for (int64_t k = 0; k < last; ++k) {
-      factors[group * 8 + k] = static_cast<int>((bytes >> (8 * k)) & 255) >= threshold ? scale : 0.0f;
-    }
-  }
-}
-
 // normed = (r − mean) / deviation · gain + bias, where r = x + dropout(change) is kept for the backward pass.
 template <typename T>
 void add_norm_rows(const T* x, const T* change, const float* gain, const float* bias, float eps, int threshold,
                    uint64_t seed, T* resid, T* normed, float* means, float* rates, int64_t rows, int64_t size) {
-  float scale = 256.0f / (256 - threshold);
 #pragma omp parallel
   {
-    std::vector<float> buffer(2 * size);
-    float *r = buffer.data(), *factors = r + size;
-    std::fill(factors, factors + size, 1.0f);
+    std::vector<float> buffer(size);
+    float* r = buffer.data();
+    RowDropout dropout(threshold, seed, size);
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < rows; ++row) {
       const T *x_row = x + row * size, *change_row = change + row * size;
       T *resid_row = resid + row * size, *normed_row = normed + row * size;
-      if (threshold) dropout_factors(factors, seed, row, size, threshold, scale);
+      const float* factors = dropout.factors(row);
       float sum = 0;
 #pragma omp simd reduction(+ : sum)
       for (int64_t d = 0; d < size; ++d) {
@@ -153,13 +132,11 @@ template <typename T>
 void add_norm_backward_rows(const T* grad, const T* resid, const float* gain, const float* means, const float* rates,
                             int threshold, uint64_t seed, T* grad_x, T* grad_change, float* grad_gain,
                             float* grad_bias, int64_t rows, int64_t size) {
-  float scale = 256.0f / (256 - threshold);
 #pragma omp parallel
   {
-    std::vector<float> buffer(5 * size, 0.0f);
-    float *unit = buffer.data(), *scaled = unit + size, *factors = scaled + size;
-    float *own_gain = factors + size, *own_bias = own_gain + size;
-    std::fill(factors, factors + size, 1.0f);
+    std::vector<float> buffer(4 * size, 0.0f);
+    float *unit = buffer.data(), *scaled = unit + size, *own_gain = scaled + size, *own_bias = own_gain + size;
+    RowDropout dropout(threshold, seed, size);
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < rows; ++row) {
       const T *grad_row = grad + row * size, *resid_row = resid + row * size;
@@ -177,7 +154,7 @@ void add_norm_backward_rows(const T* grad, const T* resid, const float* gain, co
       }
       sum /= size;
       product /= size;
-      if (threshold) dropout_factors(factors, seed, row, size, threshold, scale);
+      const float* factors = dropout.factors(row);
 #pragma omp simd
       for (int64_t d = 0; d < size; ++d) {
         float value = rate * (scaled[d] - sum - unit[d] * product);
@@ -195,6 +172,30 @@ void add_norm_backward_rows(const T* grad, const T* resid, const float* gain, co
       }
     }
   }
+}
+
+// out = dropout(relu(x))
+template <typename T>
+void relu_dropout_rows(const T* x, T* out, int threshold, uint64_t seed, int64_t rows, int64_t size) {
+#pragma omp parallel
+  {
+    RowDropout dropout(threshold, seed, size);
+#pragma omp for schedule(static)
+    for (int64_t row = 0; row < rows; ++row) {
+      const T* from = x + row * size;
+      T* to = out + row * size;
+      const float* factors = dropout.factors(row);
+#pragma omp simd
+      for (int64_t d = 0; d < size; ++d) write(to[d], std::max(read(from[d]), 0.0f) * factors[d]);
+    }
+  }
+}
+
+// Its gradient. What came out says all about the mask: it is positive just where an element was, and was kept.
+template <typename T>
+void relu_dropout_backward(const T* grad, const T* out, float scale, T* grad_x, int64_t count) {
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < count; ++i) write(grad_x[i], read(out[i]) > 0.0f ? read(grad[i]) * scale : 0.0f);
 }
 
 }  // namespace
@@ -227,9 +228,33 @@ void add_norm_backward_rows(const T* grad, const T* resid, const float* gain, co
                            grad_bias, rows, size);                                                                  \
   }
 
+#define EXPORT_RELU(type, suffix)                                                                                   \
+  void regard_relu_dropout_##suffix(const void* x, void* out, int threshold, uint64_t seed, int64_t rows,           \
+                                    int64_t size) {                                                                 \
+    relu_dropout_rows(static_cast<const type*>(x), static_cast<type*>(out), threshold, seed, rows, size);           \
+  }                                                                                                                 \
+  void regard_relu_dropout_backward_##suffix(const void* grad, const void* out, float scale, void* grad_x,          \
+                                             int64_t count) {                                                       \
+    relu_dropout_backward(static_cast<const type*>(grad), static_cast<const type*>(out), scale,                     \
+                          static_cast<type*>(grad_x), count);                                                       \
+  }
+
+#define EXPORT_ATTENTION(type, suffix)                                                                              \
+  void regard_attention_##suffix(const AttentionCall<type>* call, type* weights, type* out) {                       \
+    attend(*call, weights, out);                                                                                    \
+  }                                                                                                                 \
+  void regard_attention_backward_##suffix(const AttentionCall<type>* call, const type* weights,                     \
+                                          const type* grad_out, type* grad_q, type* grad_k, type* grad_v) {         \
+    attend_backward(*call, weights, grad_out, grad_q, grad_k, grad_v);                                              \
+  }
+
 extern "C" {
 EXPORT_NORM(float, float32)
 EXPORT_NORM(bf16, bfloat16)
 EXPORT(float, float32)
 EXPORT(bf16, bfloat16)
+EXPORT_RELU(float, float32)
+EXPORT_RELU(bf16, bfloat16)
+EXPORT_ATTENTION(float, float32)
+EXPORT_ATTENTION(bf16, bfloat16)
 }

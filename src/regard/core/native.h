@@ -1,4 +1,4 @@
-// What the kernels share: numbers in float32 and bf16, and a quick exponential.
+// What the kernels share: numbers in float32 and bf16, vectors of them, a quick exponential, dropout from a counter.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,11 @@
 #include <vector>
 
 using bf16 = uint16_t;
+constexpr int LANES = 16;
+using Floats = float __attribute__((vector_size(64)));
+using LooseFloats = float __attribute__((vector_size(64), aligned(4), may_alias));  // anywhere in memory
+
+inline int64_t in_groups(int64_t count, int64_t of = LANES) { return (count + of - 1) / of * of; }
 
 inline float read(float x) { return x; }
 inline float read(bf16 x) {
@@ -43,3 +48,43 @@ inline float fast_exp(float x) {
   std::memcpy(&power, &bits, 4);
   return p * power;
 }
+
+// A byte for each of eight neighbours, from a counter: the same (seed, place) always gives the same bytes, so that
+// the backward pass draws the forward pass's mask again instead of keeping it (splitmix64, Steele et al. 2014).
+inline uint64_t eight_bytes(uint64_t seed, uint64_t place) {
+  uint64_t z = seed + place * 0x9e3779b97f4a7c15ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+// Dropout of rows of `size` elements: a byte below `threshold` drops its element, and the others are scaled up for it.
+class RowDropout {
+ public:
+  RowDropout(int threshold, uint64_t seed, int64_t size)
+      : threshold_(threshold), seed_(seed), size_(size), bytes_(in_groups(size) / 8), factors_(in_groups(size), 1.0f) {}
+
+  // 0 where an element of the row is dropped, else the scale; up to a whole vector.
+  const float* factors(int64_t row) {
+    if (threshold_ == 0) return factors_.data();
+    const int64_t groups = (size_ + 7) / 8, lanes = factors_.size();
+    uint64_t* words = bytes_.data();
+#pragma omp simd
+    for (int64_t group = 0; group < groups; ++group) {
+      words[group] = eight_bytes(seed_, static_cast<uint64_t>(row * groups + group));
+    }
+    const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words);
+    const float scale = 256.0f / (256 - threshold_);
+    float* factors = factors_.data();
+#pragma omp simd
+    for (int64_t d = 0; d < lanes; ++d) factors[d] = bytes[d] >= threshold_ ? scale : 0.0f;
+    return factors;
+  }
+
+ private:
+  int threshold_;
+  uint64_t seed_;
+  int64_t size_;
+  std::vector<uint64_t> bytes_;
+  std::vector<float> factors_;
+};

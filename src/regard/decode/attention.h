@@ -8,8 +8,6 @@
 
 #include "products.h"
 
-inline int64_t in_groups(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
-
 // Room that is used again for every row.
 template <typename Kept>
 struct Attending {

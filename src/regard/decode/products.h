@@ -15,8 +15,6 @@
 #include <immintrin.h>
 #endif
 
-constexpr int LANES = 16;
-using Floats = float __attribute__((vector_size(64)));
 using Words = int32_t __attribute__((vector_size(64)));
 
 struct FreeMemory {
