@@ -22,8 +22,11 @@ from work import make_tokenizer, multi30k
 
 from regard.core.attention import reference_attention
 from regard.core.dropout import Dropout
+from regard.core.feedforward import relu_dropout
+from regard.core.masks import padding_mask
 from regard.core.native import library
 from regard.core.residual import Residual
+from regard.core.short_attention import short_attention
 from regard.data.batches import cut_to_budget
 from regard.train.loss_kernels import native_slice_loss, plain
 from regard.train.memory import M_MMAP_MAX, M_TOP_PAD, M_TRIM_THRESHOLD, keep_freed_memory
@@ -71,14 +74,40 @@ def compare_residuals(tokens: int, width: int, repeats: int) -> Comparison:
 
 
 def compare_attentions(tokens: int, width: int, repeats: int) -> Comparison:
-    shape = (tokens // LENGTH, HEADS, LENGTH, max(width // HEADS, 1))
-    q, k, v = (torch.randn(shape).bfloat16().requires_grad_() for _ in range(3))
+    """From the projection to what the next product takes, and back, with a tenth of the weights dropped."""
+    head_size = max(width // HEADS, 1)
+    qkv = torch.randn(tokens // LENGTH, LENGTH, 3 * HEADS * head_size).bfloat16().requires_grad_()
+    mask, dropout, scale = padding_mask(torch.ones(qkv.shape[:2]), 0), Dropout(0.1).train(), head_size**-0.5
+
+    def attend(kernel: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[], object]:
+        def forward() -> Tensor:
+            q, k, v = (one.unflatten(-1, (HEADS, head_size)).transpose(1, 2) for one in qkv.chunk(3, dim=-1))
+            return kernel(q, k, v).transpose(1, 2).flatten(2)
+
+        return there_and_back(forward)
+
     works = {
-        "PyTorch's fused": there_and_back(lambda: F.scaled_dot_product_attention(q, k, v)),
-        "written out": there_and_back(lambda: reference_attention(q, k, v, None, shape[-1] ** -0.5)[0]),
+        "PyTorch's fused": attend(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, mask, 0.1)),
+        "written out": attend(lambda q, k, v: reference_attention(q, k, v, mask, scale, dropout=dropout)[0]),
     }
-    what = f"attention in {shape[0]:,} sentences of {LENGTH} tokens, bf16, forward and backward"
+    if library() is not None:
+        works["regard C++"] = attend(lambda q, k, v: short_attention(q, k, v, mask, scale, dropout.threshold))
+    what = f"attention in {len(qkv):,} sentences of {LENGTH} tokens, bf16, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's fused", less_is_better=True)
+
+
+def compare_activations(tokens: int, width: int, repeats: int) -> Comparison:
+    """ReLU and dropout of what a feed-forward network has inside."""
+    x = torch.randn(tokens, 4 * width).bfloat16().requires_grad_()
+    dropout = Dropout(0.1).train()
+    works = {
+        "PyTorch's operators": there_and_back(lambda: F.dropout(F.relu(x), 0.1)),
+        "one after the other": there_and_back(lambda: dropout(F.relu(x))),
+    }
+    if library() is not None:
+        works["regard C++"] = there_and_back(lambda: relu_dropout(x, dropout.threshold))
+    what = f"ReLU and dropout of {tokens:,} x {4 * width} bf16 numbers, forward and backward"
+    return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)
 
 
 def compare_projections(tokens: int, width: int, repeats: int) -> Comparison:
@@ -170,7 +199,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     shrink = 64 if args.toy else 1
     report.add(compare_dropouts(ELEMENTS // shrink**2, args.repeats))
     report.add(compare_losses(ROWS // shrink, VOCABULARY // shrink, args.repeats))
-    for compare in (compare_residuals, compare_attentions, compare_projections, compare_shapes):
+    for compare in (compare_residuals, compare_activations, compare_attentions, compare_projections, compare_shapes):
         report.add(compare(TOKENS // shrink, WIDTH // shrink, args.repeats))
     report.add(compare_memory(TOKENS // shrink, VOCABULARY // shrink, args.repeats))
     report.add(compare_orders(lengths_of_pairs(args.toy), TOKENS))

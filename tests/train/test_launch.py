@@ -268,6 +268,21 @@ def test_a_text_that_changed_is_said_before_the_run_goes_on(toy_run: Any, tmp_pa
     assert heard.messages.count(said) == 1
 
 
+@pytest.mark.parametrize("limit", ["train.max_steps=12", "train.max_epochs=2"])
+def test_the_rate_cools_down_towards_the_end_of_the_run(
+    toy_run: Any, folder: RunFolder, heard: Any, limit: str
+) -> None:
+    """Whichever limit ends it; and it is the last part alone that differs from a run without."""
+    settings = ("train.schedule=constant", "train.warmup_steps=1", "train.lr=1e-3", "train.log_every=1", limit)
+    start(toy_run(*settings, "train.cooldown=0.5"), folder, heard)
+    rates = [report.lr for report in heard.steps]
+    half = len(rates) // 2
+    assert half > 1
+    assert rates[:half] == [1e-3] * half
+    assert rates[half + 1 :] == sorted(rates[half + 1 :], reverse=True)
+    assert 0 < rates[-1] < 3e-4
+
+
 def test_a_cosine_that_would_not_fall_is_told(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     short = ("train.schedule=cosine", "train.max_minutes=1e-6", "train.validate_every=1000")
     start(toy_run(*short, "train.max_steps=100000"), RunFolder(tmp_path / "a"), heard)

@@ -42,7 +42,7 @@ class FeedForward(nn.Module):
     def forward(self, x_BLD: Tensor) -> Tensor:
         up_BLF = self.up(x_BLD)
         if self.can_fuse(up_BLF):
-            dropped_BLF = _ReluDropout.apply(up_BLF, self.dropout.threshold)  # type: ignore[no-untyped-call]
+            dropped_BLF = relu_dropout(up_BLF, self.dropout.threshold)
         else:
             dropped_BLF = self.dropout(self.ffn_hidden(activate(self.kind, up_BLF)))
         return self.ffn_out(self.down(dropped_BLF))  # type: ignore[no-any-return]
@@ -51,6 +51,11 @@ class FeedForward(nn.Module):
         """Whether there is a dropout behind a ReLU, the kernel takes the numbers, and nobody looks in between."""
         wanted = self.kind == "relu" and self.training and self.dropout.threshold > 0 and not self.ffn_hidden.heard
         return wanted and up.device.type == "cpu" and up.dtype in SUFFIXES and library() is not None
+
+
+def relu_dropout(x: Tensor, threshold: int) -> Tensor:
+    """dropout(relu(x)) in C++; `threshold` / 256 of the elements are dropped."""
+    return _ReluDropout.apply(x, threshold)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class _ReluDropout(torch.autograd.Function):

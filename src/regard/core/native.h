@@ -1,11 +1,17 @@
-// What the kernels share: numbers in float32 and bf16, vectors of them, a quick exponential, dropout from a counter.
+// What the kernels share: memory, numbers in float32 and bf16, vectors of them, a quick exponential, dropout.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 using bf16 = uint16_t;
 constexpr int LANES = 16;
@@ -13,6 +19,19 @@ using Floats = float __attribute__((vector_size(64)));
 using LooseFloats = float __attribute__((vector_size(64), aligned(4), may_alias));  // anywhere in memory
 
 inline int64_t in_groups(int64_t count, int64_t of = LANES) { return (count + of - 1) / of * of; }
+
+struct FreeMemory {
+  void operator()(void* memory) const { std::free(memory); }
+};
+template <typename T>
+using Memory = std::unique_ptr<T[], FreeMemory>;
+
+// Aligned to the lines of the cache, not initialised.
+template <typename T>
+Memory<T> reserve(int64_t count) {
+  size_t bytes = (count * sizeof(T) + 63) / 64 * 64;
+  return Memory<T>(static_cast<T*>(std::aligned_alloc(64, std::max<size_t>(bytes, 64))));
+}
 
 inline float read(float x) { return x; }
 inline float read(bf16 x) {
@@ -28,6 +47,19 @@ inline void write(bf16& to, float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
   to = static_cast<bf16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// A row of numbers, from their form and into it.
+template <typename T>
+void fetch(const T* from, float* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = read(from[i]);
+}
+
+template <typename T>
+void keep(const float* from, T* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) write(to[i], from[i]);
 }
 
 // e^x to about 1e-7 relative: 2^n by the exponent bits, the rest by a polynomial. Branchless, so that it vectorises.

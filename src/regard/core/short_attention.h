@@ -7,10 +7,6 @@
 
 #include "native.h"
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
 // Element (sentence, head, row, i) stands at data + the strides of the first three + i.
 template <typename T>
 struct HeadRows {
@@ -33,33 +29,19 @@ struct AttentionCall {
   uint64_t seed;
 };
 
-// A matrix of float32 with rows of whole vectors.
+// A matrix of float32 with rows of whole vectors, and rows to spare for the last tile of a product.
 struct Scratch {
   Scratch(int64_t rows, int64_t columns)
-      : columns(in_groups(columns)), numbers(in_groups(rows, 8) * this->columns + LANES, 0.0f) {
-    const auto address = reinterpret_cast<uintptr_t>(numbers.data());
-    first = numbers.data() + (64 - address % 64) % 64 / sizeof(float);
+      : columns(in_groups(columns)), numbers(reserve<float>(in_groups(rows, 8) * this->columns)) {
+    std::fill_n(numbers.get(), in_groups(rows, 8) * this->columns, 0.0f);
   }
-  float* row(int64_t number) { return first + number * columns; }
+  float* row(int64_t number) { return numbers.get() + number * columns; }
 
   int64_t columns;
-  float* first;
 
  private:
-  std::vector<float> numbers;
+  Memory<float> numbers;
 };
-
-template <typename T>
-void fetch(const T* from, float* to, int64_t size) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) to[i] = read(from[i]);
-}
-
-template <typename T>
-void keep(const float* from, T* to, int64_t size) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) write(to[i], from[i]);
-}
 
 // The next head's row stands behind this one's in most layouts. Rows lie too far apart for the processor to guess it.
 template <typename T>
@@ -183,8 +165,8 @@ void multiply_columns(Factors a, int64_t rows, const float* b, int64_t b_row, in
 // out = a b. Rows are made in eights at most: those beyond `rows` come out as they come.
 inline void multiply(Factors a, int64_t rows, Scratch& b, int64_t steps, Scratch& out) {
   for (int64_t j = 0; j < b.columns; j += 4 * LANES) {
-    const float* part = b.first + j;
-    float* to = out.first + j;
+    const float* part = b.row(0) + j;
+    float* to = out.row(0) + j;
     switch (std::min<int64_t>(4, (b.columns - j) / LANES)) {
       case 1: multiply_columns<1>(a, rows, part, b.columns, steps, to, out.columns); break;
       case 2: multiply_columns<2>(a, rows, part, b.columns, steps, to, out.columns); break;
@@ -194,8 +176,8 @@ inline void multiply(Factors a, int64_t rows, Scratch& b, int64_t steps, Scratch
   }
 }
 
-inline Factors rows_of(Scratch& matrix) { return {matrix.first, matrix.columns, 1}; }
-inline Factors columns_of(Scratch& matrix) { return {matrix.first, 1, matrix.columns}; }
+inline Factors rows_of(Scratch& matrix) { return {matrix.row(0), matrix.columns, 1}; }
+inline Factors columns_of(Scratch& matrix) { return {matrix.row(0), 1, matrix.columns}; }
 
 // What is added to the scores of a sentence: 0 where a query may look, −∞ where not and beyond the last key.
 class Barred {

@@ -16,12 +16,6 @@ struct Attending {
   Buffer<const Kept*> keys;
 };
 
-template <typename Kept>
-void keep(const float* from, Kept* to, int64_t size) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) write(to[i], from[i]);
-}
-
 // A vector of numbers; or what is left of them, and zeros.
 inline Words load(const void* from, int64_t bytes = sizeof(Words)) {
   Words words = {};

@@ -6,29 +6,9 @@
 // Each row is summed in the same order whatever its neighbours: a translation does not depend on its batch.
 #pragma once
 
-#include <cstdlib>
-#include <memory>
-
 #include "native.h"
 
-#if defined(__AVX512VNNI__) || defined(__AVX512BF16__)
-#include <immintrin.h>
-#endif
-
 using Words = int32_t __attribute__((vector_size(64)));
-
-struct FreeMemory {
-  void operator()(void* memory) const { std::free(memory); }
-};
-template <typename T>
-using Memory = std::unique_ptr<T[], FreeMemory>;
-
-// Aligned to the lines of the cache, not initialised.
-template <typename T>
-Memory<T> reserve(int64_t count) {
-  size_t bytes = (count * sizeof(T) + 63) / 64 * 64;
-  return Memory<T>(static_cast<T*>(std::aligned_alloc(64, std::max<size_t>(bytes, 64))));
-}
 
 // Room that grows and is never cleared: what is in it is written before it is read.
 template <typename T>
