@@ -41,8 +41,8 @@ def heads(x_BLD: Tensor, n_heads: int) -> Tensor:
 @given(
     batch=st.integers(1, 3),
     n_heads=st.integers(1, 3),
-    queries=st.integers(1, 40),
-    keys=st.integers(1, 40),
+    queries=st.integers(1, LONGEST),
+    keys=st.integers(1, LONGEST),
     size=st.sampled_from([1, 5, 16, 20, 64, 70]),
     masked=st.sampled_from(["no", "B11M", "LM", "B1LM", "causal"]),
     dtype=st.sampled_from([torch.float32, torch.bfloat16]),
@@ -84,7 +84,8 @@ def test_what_may_not_be_seen_has_no_weight_at_all() -> None:
     assert not gradient[:, :, 3:].any()
     with torch.no_grad():
         v[:, :, 3:] = 1e30
-        k[:, :, 3:] = 1e30
+        k[:, :, 3:5] = 3e38  # whose scores are infinite, or no numbers
+        k[:, :, 5] = math.nan
     assert torch.equal(short_attention(q, k, v, causal_mask(6, 6), 0.35)[:, :, :3], out[:, :, :3])
 
 
@@ -150,11 +151,34 @@ def test_what_does_not_fit() -> None:
     assert not fits(x, x[:, :1], x[:, :1], None)
     assert not fits(x, x, x.mT.contiguous().mT, None)  # a head's numbers do not stand together
     assert not fits(x, x, x, torch.ones(1, 2, 4, 4, dtype=torch.bool))  # a mask for each head
+    assert not fits(x, x, x, torch.ones(3, 1, 4, 4, dtype=torch.bool))  # for more sentences than there are
+    assert not fits(x, x, x, torch.ones(4, 4))
     assert not fits(x[:0], x[:0], x[:0], None)
-    side = math.isqrt(LONGEST)
-    long = torch.zeros(1, 1, side + 1, 8)
-    assert fits(long[:, :, :side], long[:, :, :side], long[:, :, :side], None)
-    assert not fits(long, long, long, None)
+    long = torch.zeros(1, 1, LONGEST + 1, 8)
+    most = long[:, :, :LONGEST]
+    assert fits(most, most, most, None)
+    assert not fits(most, long, long, None)
+    assert not fits(long, most, most, None)
+
+
+def test_keys_and_values_that_beams_share_or_that_stand_in_a_longer_cache() -> None:
+    torch.manual_seed(6)
+    q, room = torch.randn(6, 2, 1, 16), torch.randn(1, 2, 50, 16)
+    k, v = room[:, :, :33].expand(6, -1, -1, -1), room[:, :, 10:43].expand(6, -1, -1, -1)
+    assert fits(q, k, v, None)
+    torch.testing.assert_close(short_attention(q, k, v, None, 0.25), reference_attention(q, k, v, None, 0.25)[0])
+
+
+def test_gradients_for_who_wants_them() -> None:
+    torch.manual_seed(7)
+    q, k, v = (torch.randn(2, 2, 5, 8) for _ in range(3))
+    for wanted in range(3):
+        grads = []
+        for attend in (short_attention, lambda *given: reference_attention(*given)[0]):
+            given = [x.clone().requires_grad_(i == wanted) for i, x in enumerate((q, k, v))]
+            attend(*given, None, 0.3).square().sum().backward()
+            grads.append(given[wanted].grad)
+        torch.testing.assert_close(*grads)
 
 
 def test_multi_head_attention_takes_it_unless_somebody_looks() -> None:

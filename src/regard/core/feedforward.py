@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from regard.config import FeedForwardKind
 from regard.core.dropout import LEVELS, Dropout
 from regard.core.linear import Linear
-from regard.core.native import SUFFIXES, library, pointer
+from regard.core.native import SUFFIXES, draw_seed, kernel, library, pointer
 from regard.core.taps import Tap
 
 GATED: tuple[FeedForwardKind, ...] = ("swiglu", "geglu")
@@ -49,7 +49,9 @@ class FeedForward(nn.Module):
 
     def can_fuse(self, up: Tensor) -> bool:
         """Whether there is a dropout behind a ReLU, the kernel takes the numbers, and nobody looks in between."""
-        wanted = self.kind == "relu" and self.training and self.dropout.threshold > 0 and not self.ffn_hidden.heard
+        wanted = (
+            self.kind == "relu" and self.dropout.training and self.dropout.threshold > 0 and not self.ffn_hidden.heard
+        )
         return wanted and up.device.type == "cpu" and up.dtype in SUFFIXES and library() is not None
 
 
@@ -61,13 +63,11 @@ def relu_dropout(x: Tensor, threshold: int) -> Tensor:
 class _ReluDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
-        native = library()
-        assert native is not None
         x, out = x.contiguous(), torch.empty_like(x, memory_format=torch.contiguous_format)
         size = x.shape[-1]
-        native[f"regard_relu_dropout_{SUFFIXES[x.dtype]}"](
+        kernel("relu_dropout", x.dtype)(
             *map(pointer, (x, out)),
-            *(ctypes.c_int(threshold), ctypes.c_uint64(int(torch.randint(2**62, ())))),
+            *(ctypes.c_int(threshold), ctypes.c_uint64(draw_seed())),
             *(ctypes.c_int64(x.numel() // size), ctypes.c_int64(size)),
         )
         ctx.save_for_backward(out)
@@ -77,11 +77,9 @@ class _ReluDropout(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        native = library()
-        assert native is not None
         (out,) = ctx.saved_tensors
         grad, grad_x = grad.contiguous(), torch.empty_like(out)
-        native[f"regard_relu_dropout_backward_{SUFFIXES[out.dtype]}"](
+        kernel("relu_dropout_backward", out.dtype)(
             *map(pointer, (grad, out)), ctypes.c_float(ctx.scale), pointer(grad_x), ctypes.c_int64(out.numel())
         )
         return grad_x, None

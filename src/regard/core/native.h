@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #if defined(__AVX512F__)
@@ -16,7 +17,6 @@
 using bf16 = uint16_t;
 constexpr int LANES = 16;
 using Floats = float __attribute__((vector_size(64)));
-using LooseFloats = float __attribute__((vector_size(64), aligned(4), may_alias));  // anywhere in memory
 
 inline int64_t in_groups(int64_t count, int64_t of = LANES) { return (count + of - 1) / of * of; }
 
@@ -58,8 +58,17 @@ void fetch(const T* from, float* to, int64_t size) {
 
 template <typename T>
 void keep(const float* from, T* to, int64_t size) {
+  int64_t i = 0;
+#if defined(__AVX512BF16__)
+  if constexpr (std::is_same_v<T, bf16>) {
+    for (; i + LANES <= size; i += LANES) {
+      const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
+      std::memcpy(to + i, &rounded, sizeof rounded);
+    }
+  }
+#endif
 #pragma omp simd
-  for (int64_t i = 0; i < size; ++i) write(to[i], from[i]);
+  for (int64_t rest = i; rest < size; ++rest) write(to[rest], from[rest]);
 }
 
 // e^x to about 1e-7 relative: 2^n by the exponent bits, the rest by a polynomial. Branchless, so that it vectorises.
@@ -79,6 +88,22 @@ inline float fast_exp(float x) {
   float power;
   std::memcpy(&power, &bits, 4);
   return p * power;
+}
+
+// Scores become weights that add up to 1; those of −∞ have none, and if there are no others all are NaN, as in PyTorch.
+inline void softmax(float* scores, int64_t count) {
+  float top = -INFINITY, sum = 0;
+#pragma omp simd reduction(max : top)
+  for (int64_t m = 0; m < count; ++m) top = std::max(top, scores[m]);
+#pragma omp simd reduction(+ : sum)
+  for (int64_t m = 0; m < count; ++m) {
+    const float below = scores[m] - top, weight = fast_exp(below);
+    scores[m] = below < -87.0f ? 0.0f : weight;
+    sum += scores[m];
+  }
+  const float share = 1.0f / sum;
+#pragma omp simd
+  for (int64_t m = 0; m < count; ++m) scores[m] *= share;
 }
 
 // A byte for each of eight neighbours, from a counter: the same (seed, place) always gives the same bytes, so that

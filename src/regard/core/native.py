@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -89,6 +90,18 @@ def compile_to(path: Path, source: Path, compiler: str) -> None:
         subprocess.run(command, check=True, capture_output=True)
         sync(made)  # half of it under its name would never be compiled again
         made.rename(path)
+
+
+def kernel(name: str, dtype: torch.dtype) -> Any:
+    """A function of native.cpp, for numbers of this type; who asks knows that there are kernels."""
+    native = library()
+    assert native is not None
+    return native[f"regard_{name}_{SUFFIXES[dtype]}"]
+
+
+def draw_seed() -> int:
+    """For a kernel's dropout, from torch's own generator: the same seed gives the same masks."""
+    return int(torch.randint(2**62, ()))
 
 
 def pointer(tensor: Tensor) -> ctypes.c_void_p:

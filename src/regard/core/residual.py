@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.config import NormKind, NormOrder
 from regard.core.dropout import Dropout
-from regard.core.native import SUFFIXES, library, pointer
+from regard.core.native import SUFFIXES, draw_seed, kernel, library, pointer
 from regard.core.norms import LayerNorm, build_norm
 from regard.core.taps import Tap
 
@@ -62,14 +62,12 @@ class Residual(nn.Module):
 class _AddNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, change: Tensor, gain: Tensor, bias: Tensor, eps: float, threshold: int) -> Tensor:
-        native = library()
-        assert native is not None
         x, change = x.contiguous(), change.contiguous()
         rows, size = x.numel() // x.shape[-1], x.shape[-1]
-        seed = int(torch.randint(2**62, ())) if threshold else 0
+        seed = draw_seed() if threshold else 0
         resid, normed = torch.empty_like(x), torch.empty_like(x)
         means, rates = torch.empty(2, rows).unbind()
-        native[f"regard_add_norm_{SUFFIXES[x.dtype]}"](
+        kernel("add_norm", x.dtype)(
             *map(pointer, (x, change, gain, bias)),
             *(ctypes.c_float(eps), ctypes.c_int(threshold), ctypes.c_uint64(seed)),
             *map(pointer, (resid, normed, means, rates)),
@@ -82,14 +80,12 @@ class _AddNorm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        native = library()
-        assert native is not None
         resid, gain, means, rates = ctx.saved_tensors
         grad = grad.contiguous()
         rows, size = resid.numel() // resid.shape[-1], resid.shape[-1]
         grad_x, grad_change = torch.empty_like(resid), torch.empty_like(resid)
         grad_gain, grad_bias = torch.zeros(2, size).unbind()
-        native[f"regard_add_norm_backward_{SUFFIXES[resid.dtype]}"](
+        kernel("add_norm_backward", resid.dtype)(
             *map(pointer, (grad, resid, gain, means, rates)),
             *(ctypes.c_int(ctx.threshold), ctypes.c_uint64(ctx.seed)),
             *map(pointer, (grad_x, grad_change, grad_gain, grad_bias)),

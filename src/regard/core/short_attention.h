@@ -43,24 +43,28 @@ struct Scratch {
   Memory<float> numbers;
 };
 
-// The next head's row stands behind this one's in most layouts. Rows lie too far apart for the processor to guess it.
-template <typename T>
-void expect_next(const T* row, int64_t size) {
-  for (int64_t i = 0; i < size; i += 64 / sizeof(T)) __builtin_prefetch(row + size + i);
+// Brings what the same head of the next sentence will ask for: a head's rows lie too far apart for the processor to
+// foresee it. Beyond the last sentence nothing is read, and asking does no harm.
+template <int WRITING, typename T>
+void expect(const T* next, int64_t size) {
+  for (int64_t i = 0; i < size; i += 64 / sizeof(T)) __builtin_prefetch(next + i, WRITING, 2);
 }
 
-// Takes `count` rows of `size` numbers.
+// Takes `count` rows of `size` numbers. `next` further on are the same of the next sentence.
 template <typename T>
-void gather(const T* from, int64_t stride, int64_t count, int64_t size, Scratch& to) {
+void gather(const T* from, int64_t stride, int64_t next, int64_t count, int64_t size, Scratch& to) {
   for (int64_t r = 0; r < count; ++r) {
-    expect_next(from + r * stride, size);
+    expect<0>(from + r * stride + next, size);
     fetch(from + r * stride, to.row(r), size);
   }
 }
 
 template <typename T>
 void scatter(Scratch& from, T* to, int64_t stride, int64_t count, int64_t size) {
-  for (int64_t r = 0; r < count; ++r) keep(from.row(r), to + r * stride, size);
+  for (int64_t r = 0; r < count; ++r) {
+    expect<1>(to + (r + count) * stride, size);
+    keep(from.row(r), to + r * stride, size);
+  }
 }
 
 // Sixteen rows become sixteen columns: halves change places, then quarters, eighths and single numbers.
@@ -95,28 +99,30 @@ inline void transpose(Floats (&rows)[LANES]) {
 
 // Takes `count` rows of `size` numbers as columns.
 template <typename T>
-void gather_transposed(const T* from, int64_t stride, int64_t count, int64_t size, Scratch& to) {
+void gather_transposed(const T* from, int64_t stride, int64_t next, int64_t count, int64_t size, Scratch& to) {
   for (int64_t r = 0; r < count; r += LANES) {
     const int64_t rows = std::min<int64_t>(LANES, count - r);
-    for (int64_t row = 0; row < rows; ++row) expect_next(from + (r + row) * stride, size);
+    for (int64_t row = 0; row < rows; ++row) expect<0>(from + (r + row) * stride + next, size);
     for (int64_t i = 0; i < size; i += LANES) {
       const int64_t columns = std::min<int64_t>(LANES, size - i);
       Floats block[LANES] = {};
       for (int64_t row = 0; row < rows; ++row) {
         const T* source = from + (r + row) * stride + i;
-        if (columns == LANES) {
-          for (int lane = 0; lane < LANES; ++lane) block[row][lane] = read(source[lane]);
-        } else {
-          for (int64_t lane = 0; lane < columns; ++lane) block[row][lane] = read(source[lane]);
-        }
+        for (int64_t lane = 0; lane < columns; ++lane) block[row][lane] = read(source[lane]);
       }
       transpose(block);
       for (int64_t column = 0; column < columns; ++column) {
-        *reinterpret_cast<LooseFloats*>(to.row(i + column) + r) = block[column];
+        *reinterpret_cast<Floats*>(to.row(i + column) + r) = block[column];
       }
     }
   }
 }
+
+#if defined(__AVX512F__)
+constexpr int WIDEST = 4, TALL_UP_TO = 2;  // 16 of the 32 registers hold sums
+#else
+constexpr int WIDEST = 1, TALL_UP_TO = 0;
+#endif
 
 // Rows of factors: (i, t) stands at data + i · row + t · step.
 struct Factors {
@@ -134,7 +140,7 @@ void multiply_tile(Factors a, const float* b, int64_t b_row, int64_t steps, floa
     for (int j = 0; j < WIDTH; ++j) sums[i][j] = Floats{};
   }
   for (int64_t t = 0; t < steps; ++t) {
-    const LooseFloats* part = reinterpret_cast<const LooseFloats*>(b + t * b_row);
+    const Floats* part = reinterpret_cast<const Floats*>(b + t * b_row);
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS; ++i) {
       const float factor = a.data[i * a.row + t * a.step];
@@ -145,29 +151,31 @@ void multiply_tile(Factors a, const float* b, int64_t b_row, int64_t steps, floa
 #pragma GCC unroll 8
   for (int i = 0; i < ROWS; ++i) {
 #pragma GCC unroll 4
-    for (int j = 0; j < WIDTH; ++j) reinterpret_cast<LooseFloats*>(out + i * out_row)[j] = sums[i][j];
+    for (int j = 0; j < WIDTH; ++j) reinterpret_cast<Floats*>(out + i * out_row)[j] = sums[i][j];
   }
 }
 
 template <int WIDTH>
 void multiply_columns(Factors a, int64_t rows, const float* b, int64_t b_row, int64_t steps, float* out,
                       int64_t out_row) {
-  constexpr int64_t TALL = WIDTH > 2 ? 4 : 8;
-  int64_t i = 0;
-  for (; i + 4 < rows; i += TALL) {
-    multiply_tile<TALL, WIDTH>({a.data + i * a.row, a.row, a.step}, b, b_row, steps, out + i * out_row, out_row);
-  }
-  for (; i < rows; i += 4) {
-    multiply_tile<4, WIDTH>({a.data + i * a.row, a.row, a.step}, b, b_row, steps, out + i * out_row, out_row);
+  for (int64_t i = 0; i < rows;) {
+    const Factors here = {a.data + i * a.row, a.row, a.step};
+    if (WIDTH <= TALL_UP_TO && i + 4 < rows) {
+      multiply_tile<8, WIDTH>(here, b, b_row, steps, out + i * out_row, out_row);
+      i += 8;
+    } else {
+      multiply_tile<4, WIDTH>(here, b, b_row, steps, out + i * out_row, out_row);
+      i += 4;
+    }
   }
 }
 
 // out = a b. Rows are made in eights at most: those beyond `rows` come out as they come.
 inline void multiply(Factors a, int64_t rows, Scratch& b, int64_t steps, Scratch& out) {
-  for (int64_t j = 0; j < b.columns; j += 4 * LANES) {
+  for (int64_t j = 0; j < b.columns; j += WIDEST * LANES) {
     const float* part = b.row(0) + j;
     float* to = out.row(0) + j;
-    switch (std::min<int64_t>(4, (b.columns - j) / LANES)) {
+    switch (std::min<int64_t>(WIDEST, (b.columns - j) / LANES)) {
       case 1: multiply_columns<1>(a, rows, part, b.columns, steps, to, out.columns); break;
       case 2: multiply_columns<2>(a, rows, part, b.columns, steps, to, out.columns); break;
       case 3: multiply_columns<3>(a, rows, part, b.columns, steps, to, out.columns); break;
@@ -179,25 +187,25 @@ inline void multiply(Factors a, int64_t rows, Scratch& b, int64_t steps, Scratch
 inline Factors rows_of(Scratch& matrix) { return {matrix.row(0), matrix.columns, 1}; }
 inline Factors columns_of(Scratch& matrix) { return {matrix.row(0), 1, matrix.columns}; }
 
-// What is added to the scores of a sentence: 0 where a query may look, −∞ where not and beyond the last key.
-class Barred {
+// What the scores of a sentence may be at most: −∞ where a query may not look, and beyond the last key.
+class Bounds {
  public:
-  Barred(const AttentionMask& mask, int64_t queries, int64_t keys)
-      : mask_(mask), keys_(keys), rows_(mask.data && mask.query ? queries : 1), sums_(rows_, keys) {}
+  Bounds(const AttentionMask& mask, int64_t queries, int64_t keys)
+      : mask_(mask), keys_(keys), rows_(mask.data && mask.query ? queries : 1), bounds_(rows_, keys) {}
 
   const float* row(int64_t sentence, int64_t query) {
     if (sentence != prepared_ && (prepared_ < 0 || mask_.sentence)) prepare(sentence);
-    return sums_.row(rows_ > 1 ? query : 0);
+    return bounds_.row(rows_ > 1 ? query : 0);
   }
 
  private:
   void prepare(int64_t sentence) {
     for (int64_t query = 0; query < rows_; ++query) {
       const uint8_t* mask = mask_.data + sentence * mask_.sentence + query * mask_.query;
-      float* line = sums_.row(query);
-      std::fill(line, line + sums_.columns, -INFINITY);
+      float* line = bounds_.row(query);
+      std::fill_n(line, bounds_.columns, -INFINITY);
       for (int64_t m = 0; m < keys_; ++m) {
-        if (mask_.data == nullptr || mask[m * mask_.key]) line[m] = 0.0f;
+        if (mask_.data == nullptr || mask[m * mask_.key]) line[m] = INFINITY;
       }
     }
     prepared_ = sentence;
@@ -205,27 +213,8 @@ class Barred {
 
   AttentionMask mask_;
   int64_t keys_, rows_, prepared_ = -1;
-  Scratch sums_;
+  Scratch bounds_;
 };
-
-// Scores become weights that add up to 1; NaN, as in PyTorch, where nothing may be looked at. Whole vectors.
-inline void softmax(float* scores, float scale, const float* barred, int64_t lanes) {
-  float top = -INFINITY, sum = 0;
-#pragma omp simd reduction(max : top)
-  for (int64_t m = 0; m < lanes; ++m) {
-    scores[m] = scores[m] * scale + barred[m];
-    top = std::max(top, scores[m]);
-  }
-#pragma omp simd reduction(+ : sum)
-  for (int64_t m = 0; m < lanes; ++m) {
-    const float below = scores[m] - top, weight = fast_exp(below);
-    scores[m] = below < -87.0f ? 0.0f : weight;
-    sum += scores[m];
-  }
-  const float rate = 1.0f / sum;
-#pragma omp simd
-  for (int64_t m = 0; m < lanes; ++m) scores[m] *= rate;
-}
 
 // weights_BHLM = softmax(q kᵀ · scale), out_BLHK = dropout(weights) v.
 template <typename T>
@@ -235,18 +224,21 @@ void attend(const AttentionCall<T>& c, T* weights, T* out) {
   {
     Scratch q(L, K), k_columns(K, M), v(M, K), scores(L, M), mixed(L, K);
     RowDropout dropout(c.threshold, c.seed, M);
-    Barred barred(c.mask, L, M);
+    Bounds bounds(c.mask, L, M);
 #pragma omp for collapse(2) schedule(static)
     for (int64_t b = 0; b < c.sentences; ++b) {
       for (int64_t h = 0; h < c.heads; ++h) {
-        gather(c.q.data + b * c.q.sentence + h * c.q.head, c.q.row, L, K, q);
-        gather_transposed(c.k.data + b * c.k.sentence + h * c.k.head, c.k.row, M, K, k_columns);
-        gather(c.v.data + b * c.v.sentence + h * c.v.head, c.v.row, M, K, v);
+        gather(c.q.data + b * c.q.sentence + h * c.q.head, c.q.row, c.q.sentence, L, K, q);
+        gather_transposed(c.k.data + b * c.k.sentence + h * c.k.head, c.k.row, c.k.sentence, M, K, k_columns);
+        gather(c.v.data + b * c.v.sentence + h * c.v.head, c.v.row, c.v.sentence, M, K, v);
         multiply(rows_of(q), L, k_columns, K, scores);
         for (int64_t l = 0; l < L; ++l) {
           const int64_t row = (b * c.heads + h) * L + l;
           float* line = scores.row(l);
-          softmax(line, c.scale, barred.row(b, l), scores.columns);
+          const float* bound = bounds.row(b, l);
+#pragma omp simd
+          for (int64_t m = 0; m < scores.columns; ++m) line[m] = std::min(bound[m], line[m] * c.scale);  // a barred NaN too
+          softmax(line, scores.columns);
           const float* factors = dropout.factors(row);
           keep(line, weights + row * M, M);
 #pragma omp simd
@@ -270,10 +262,10 @@ void attend_backward(const AttentionCall<T>& c, const T* weights, const T* grad_
 #pragma omp for collapse(2) schedule(static)
     for (int64_t b = 0; b < c.sentences; ++b) {
       for (int64_t h = 0; h < c.heads; ++h) {
-        gather(c.q.data + b * c.q.sentence + h * c.q.head, c.q.row, L, K, q);
-        gather(c.k.data + b * c.k.sentence + h * c.k.head, c.k.row, M, K, k);
-        gather_transposed(c.v.data + b * c.v.sentence + h * c.v.head, c.v.row, M, K, v_columns);
-        gather(grad_out + b * L * width + h * K, width, L, K, grad);
+        gather(c.q.data + b * c.q.sentence + h * c.q.head, c.q.row, c.q.sentence, L, K, q);
+        gather(c.k.data + b * c.k.sentence + h * c.k.head, c.k.row, c.k.sentence, M, K, k);
+        gather_transposed(c.v.data + b * c.v.sentence + h * c.v.head, c.v.row, c.v.sentence, M, K, v_columns);
+        gather(grad_out + b * L * width + h * K, width, L * width, L, K, grad);
         multiply(rows_of(grad), L, v_columns, K, by_scores);
         for (int64_t l = 0; l < L; ++l) {
           const int64_t row = (b * c.heads + h) * L + l;

@@ -15,41 +15,33 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.core.native import SUFFIXES, library, pointer
+from regard.core.native import SUFFIXES, draw_seed, kernel, library, pointer
 
-LONGEST = 64 * 64  # scores of a head: beyond it PyTorch's products, which are faster ones, win
-
-
-class _HeadRows(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("sentence", "head", "row")),
-    )
-
-    def __init__(self, x_BHLK: Tensor) -> None:
-        super().__init__(x_BHLK.data_ptr(), *x_BHLK.stride()[:3])
+LONGEST = 64  # queries, and keys: beyond, PyTorch's own products win
 
 
-class _Mask(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("sentence", "query", "key")),
-    )
+class _Strided(ctypes.Structure):
+    """Where a tensor stands, and how far its neighbours are apart in three of its dimensions."""
 
-    def __init__(self, mask_B1LM: Tensor | None) -> None:
-        if mask_B1LM is None:
-            super().__init__()
-        else:
-            sentence, _, query, key = mask_B1LM.stride()
-            super().__init__(mask_B1LM.data_ptr(), sentence, query, key)
+    _fields_ = (("data", ctypes.c_void_p), ("strides", ctypes.c_int64 * 3))
+
+
+def _heads(x_BHLK: Tensor) -> _Strided:
+    return _Strided(x_BHLK.data_ptr(), x_BHLK.stride()[:3])
+
+
+def _mask(mask_B1LM: Tensor | None) -> _Strided:
+    if mask_B1LM is None:
+        return _Strided()
+    sentence, _, query, key = mask_B1LM.stride()
+    return _Strided(mask_B1LM.data_ptr(), (sentence, query, key))
 
 
 class _Call(ctypes.Structure):
     """`AttentionCall` of short_attention.h."""
 
     _fields_ = (
-        *((name, _HeadRows) for name in ("q", "k", "v")),
-        ("mask", _Mask),
+        *((name, _Strided) for name in ("q", "k", "v", "mask")),
         *((name, ctypes.c_int64) for name in ("sentences", "heads", "queries", "keys", "size")),
         ("scale", ctypes.c_float),
         ("threshold", ctypes.c_int),
@@ -59,19 +51,25 @@ class _Call(ctypes.Structure):
     def __init__(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, threshold: int, seed: int
     ) -> None:
-        rows = map(_HeadRows, (q, k, v))
-        super().__init__(*rows, _Mask(mask), *q.shape[:3], k.shape[2], q.shape[3], scale, threshold, seed)
+        super().__init__(
+            *map(_heads, (q, k, v)), _mask(mask), *q.shape[:3], k.shape[2], q.shape[3], scale, threshold, seed
+        )
 
 
 def fits(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask: Tensor | None) -> bool:
     """Whether the kernel can take them: on the CPU, of one type, each head's numbers together, few scores."""
     (B, H, L, K), dtype = q_BHLK.shape, q_BHLK.dtype
-    if L * k_BHMK.shape[2] > LONGEST or q_BHLK.numel() == 0 or dtype not in SUFFIXES:
+    if max(L, k_BHMK.shape[2]) > LONGEST or q_BHLK.numel() == 0 or dtype not in SUFFIXES:
         return False
     alike = all(x.dtype == dtype and x.device.type == "cpu" and x.stride(3) == 1 for x in (q_BHLK, k_BHMK, v_BHMK))
     same = k_BHMK.shape == v_BHMK.shape and (*k_BHMK.shape[:2], k_BHMK.shape[3]) == (B, H, K)
-    plain_mask = mask is None or (mask.dtype == torch.bool and (mask.dim() < 3 or mask.shape[-3] == 1))
-    return alike and same and plain_mask and library() is not None
+    return alike and same and (mask is None or takes(mask, B)) and library() is not None
+
+
+def takes(mask: Tensor, batch: int) -> bool:
+    """Whether it is one for all heads."""
+    like_cpu = mask.dtype == torch.bool and mask.device.type == "cpu"
+    return like_cpu and mask.dim() in (2, 4) and (mask.dim() == 2 or mask.shape[:2] in ((1, 1), (batch, 1)))
 
 
 def short_attention(
@@ -80,7 +78,8 @@ def short_attention(
     """softmax(q kᵀ · scale, where mask) v for what `fits`; `threshold` / 256 of the weights are dropped."""
     if mask is not None:
         mask = mask.expand(len(q_BHLK), 1, q_BHLK.shape[2], k_BHMK.shape[2])
-    return _ShortAttention.apply(q_BHLK, k_BHMK, v_BHMK, mask, scale, threshold)  # type: ignore[no-untyped-call, no-any-return]
+    out_BLHK: Tensor = _ShortAttention.apply(q_BHLK, k_BHMK, v_BHMK, mask, scale, threshold)  # type: ignore[no-untyped-call]
+    return out_BLHK.transpose(1, 2)
 
 
 class _ShortAttention(torch.autograd.Function):
@@ -88,30 +87,25 @@ class _ShortAttention(torch.autograd.Function):
     def forward(
         ctx: Any, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask: Tensor | None, scale: float, threshold: int
     ) -> Tensor:
-        native = library()
-        assert native is not None
         B, H, L, K = q_BHLK.shape
-        seed = int(torch.randint(2**62, ())) if threshold else 0
+        seed = draw_seed() if threshold else 0
         weights_BHLM, out_BLHK = q_BHLK.new_empty(B, H, L, k_BHMK.shape[2]), q_BHLK.new_empty(B, L, H, K)
         call = _Call(q_BHLK, k_BHMK, v_BHMK, mask, scale, threshold, seed)
-        run = native[f"regard_attention_{SUFFIXES[q_BHLK.dtype]}"]
-        run(ctypes.byref(call), pointer(weights_BHLM), pointer(out_BLHK))
+        kernel("attention", q_BHLK.dtype)(ctypes.byref(call), pointer(weights_BHLM), pointer(out_BLHK))
         ctx.save_for_backward(q_BHLK, k_BHMK, v_BHMK, weights_BHLM)
         ctx.scale, ctx.threshold, ctx.seed = scale, threshold, seed
-        return out_BLHK.transpose(1, 2)
+        return out_BLHK
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_BHLK: Tensor) -> tuple[Tensor | None, ...]:
-        native = library()
-        assert native is not None
+    def backward(ctx: Any, grad_BLHK: Tensor) -> tuple[Tensor | None, ...]:
         q_BHLK, k_BHMK, v_BHMK, weights_BHLM = ctx.saved_tensors
-        grad_BLHK = grad_BHLK.transpose(1, 2).contiguous()
+        grad_BLHK = grad_BLHK.contiguous()
         grad_q_BLHK = torch.empty_like(grad_BLHK)
         B, H, M, K = k_BHMK.shape
         grad_k_BMHK, grad_v_BMHK = (k_BHMK.new_empty(B, M, H, K) for _ in range(2))
         call = _Call(q_BHLK, k_BHMK, v_BHMK, None, ctx.scale, ctx.threshold, ctx.seed)
-        run = native[f"regard_attention_backward_{SUFFIXES[q_BHLK.dtype]}"]
-        run(ctypes.byref(call), *map(pointer, (weights_BHLM, grad_BLHK, grad_q_BLHK, grad_k_BMHK, grad_v_BMHK)))
+        tensors = (weights_BHLM, grad_BLHK, grad_q_BLHK, grad_k_BMHK, grad_v_BMHK)
+        kernel("attention_backward", q_BHLK.dtype)(ctypes.byref(call), *map(pointer, tensors))
         by_heads = (grad.transpose(1, 2) for grad in (grad_q_BLHK, grad_k_BMHK, grad_v_BMHK))
         return (*by_heads, None, None, None)

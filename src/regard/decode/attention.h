@@ -85,21 +85,6 @@ void score(const Kept* query, const Kept* const* keys, int64_t count, float scal
   for (int64_t h = 0; h < heads; ++h) std::fill(weights + h * padded + count, weights + (h + 1) * padded, -INFINITY);
 }
 
-// In place: `padded` scores, of which those of −∞ hardly count.
-inline void softmax(float* weights, int64_t padded) {
-  float top = -INFINITY, sum = 0;
-#pragma omp simd reduction(max : top)
-  for (int64_t j = 0; j < padded; ++j) top = std::max(top, weights[j]);
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < padded; ++j) {
-    weights[j] = fast_exp(weights[j] - top);
-    sum += weights[j];
-  }
-  const float share = 1.0f / sum;
-#pragma omp simd
-  for (int64_t j = 0; j < padded; ++j) weights[j] *= share;
-}
-
 // A vector of keys or values as float32: in bf16 the even numbers, then the odd ones.
 template <typename Kept>
 constexpr int PARTS = sizeof(float) / sizeof(Kept);

@@ -125,8 +125,7 @@ struct Rows {
         to[i] = static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(values[i] * factor)) + 128);
       }
     } else {
-#pragma omp simd
-      for (int64_t i = 0; i < width; ++i) write(to[i], values[i]);
+      keep(values, to, width);
     }
   }
 };
@@ -182,7 +181,7 @@ class Product {
 
  private:
   Product(int64_t columns, int64_t words)
-      : columns(columns), padded((columns + LANES - 1) / LANES * LANES), words(words) {
+      : columns(columns), padded(in_groups(columns)), words(words) {
     data_ = reserve<Words>(padded / LANES * words);
     bias_ = reserve<float>(padded);
     std::fill_n(bias_.get(), padded, 0.0f);

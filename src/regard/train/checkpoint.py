@@ -53,6 +53,7 @@ class Progress:
     place: Place = field(default_factory=Place)
     seconds: float = 0.0
     tokens: int = 0
+    ended_tokens: int = 0  # of the epochs that have ended
     tally: Tally = field(default_factory=Tally)
     metric: str = ""  # the one that is watched
     best: float | None = None  # of that metric, greater is better

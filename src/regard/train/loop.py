@@ -119,6 +119,8 @@ class Trainer:
                 seconds = time.perf_counter() - started
                 self.progress.tally.add(result.objective, result.nll, result.tokens, seconds)
                 self.progress.place = place
+                if place.epoch > epoch:
+                    self.progress.ended_tokens = self.progress.tokens
                 self.progress.seconds += time.perf_counter() - before
                 before = time.perf_counter()
                 if self.progress.step % self.run.train.log_every == 0:
@@ -206,15 +208,20 @@ class Trainer:
         train, progress = self.run.train, self.progress
         if not train.max_epochs:
             return train.max_steps
-        steps_per_epoch = self.task.tokens_per_epoch / (progress.tokens / progress.step)
+        steps_per_epoch = self.tokens_per_epoch() / (progress.tokens / progress.step)
         return min(train.max_steps, math.ceil(train.max_epochs * steps_per_epoch))
+
+    def tokens_per_epoch(self) -> float:
+        """The mean of the epochs that have ended; before that, what the task expects."""
+        progress = self.progress
+        return progress.ended_tokens / progress.place.epoch if progress.ended_tokens else self.task.tokens_per_epoch
 
     def done(self) -> float:
         """The part of the run that is behind, by the limit that is nearest: steps, epochs or minutes."""
         train, progress = self.run.train, self.progress
         shares = [progress.step / train.max_steps]
         if train.max_epochs:
-            shares.append(progress.tokens / (self.task.tokens_per_epoch * train.max_epochs))
+            shares.append(progress.tokens / (self.tokens_per_epoch() * train.max_epochs))
         if train.max_minutes:  # a fall by the clock is not the same in two runs; nor is where they end
             shares.append(progress.seconds / (train.max_minutes * 60))
         return min(1.0, max(shares))

@@ -30,7 +30,7 @@ class StepReport:
     grad_norm: float
     tokens_per_second: float  # real target tokens
     seconds: float  # of training so far
-    seconds_left: float | None
+    seconds_left: float
     balance: Balance | None = None  # of a model with experts
 
     @property
