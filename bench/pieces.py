@@ -27,7 +27,7 @@ from regard.core.masks import padding_mask
 from regard.core.native import library
 from regard.core.residual import Residual
 from regard.core.short_attention import short_attention
-from regard.data.batches import cut_to_budget
+from regard.data.batches import alike_together, cut_to_budget
 from regard.train.loss_kernels import native_slice_loss, plain
 from regard.train.memory import M_MMAP_MAX, M_TOP_PAD, M_TRIM_THRESHOLD, keep_freed_memory
 
@@ -171,7 +171,8 @@ def compare_orders(pairs: Sequence[tuple[int, int]], batch_tokens: int) -> Compa
     """How much of a batch is tokens rather than padding."""
     lengths = np.array(pairs)
     in_turn = np.arange(len(lengths))
-    orders = {"in any order": in_turn, "regard, like lengths": np.lexsort((lengths[:, 0], lengths[:, 1]))}
+    like = alike_together(lengths[:, 0], lengths[:, 1], np.random.default_rng(1))
+    orders = {"in any order": in_turn, "regard, like lengths": like}
     full = {}
     for name, order in orders.items():
         batches = cut_to_budget(order, lengths.max(axis=1), batch_tokens)

@@ -122,6 +122,18 @@ def test_a_small_fraction_of_few_pairs_is_right_over_many_epochs(tmp_path: Path)
     assert 70 <= seen <= 130
 
 
+def test_batches_hold_little_but_tokens(tmp_path: Path) -> None:
+    """Lengths as in real text: the target is about as long as the source."""
+    rng = np.random.default_rng(1)
+    src = rng.gamma(6.0, 2.5, size=4000).astype(int) + 1
+    tgt = np.maximum(1, src + rng.normal(0, 0.25 * src + 1).astype(int))
+    store = write_store(tmp_path / "one", list(zip(src.tolist(), tgt.tolist(), strict=True)))
+    given = epoch_of(Batches([store], [1.0], 1024, seed=1), 0)
+    positions = sum(batch.src.size + batch.tgt_in.size for batch in given)
+    tokens = sum(int((ids != PAD).sum()) for batch in given for ids in (batch.src, batch.tgt_in))
+    assert tokens / positions > 0.9
+
+
 def test_order_depends_on_seed_and_epoch(tmp_path: Path) -> None:
     store = write_store(tmp_path / "one", [(3, 3)] * 50)
 

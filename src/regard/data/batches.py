@@ -222,12 +222,9 @@ class Batches:
         return drawn_src, drawn_tgt
 
     def _bucket(self, src_lengths: Numbers, tgt_lengths: Numbers, rng: np.random.Generator) -> list[Numbers]:
-        # A little noise, so that a pair meets others than those of exactly its lengths; ties fall at random.
-        size = len(src_lengths)
-        order = np.lexsort(
-            (rng.random(size), src_lengths + rng.integers(0, 2, size), tgt_lengths + rng.integers(0, 2, size))
+        batches = cut_to_budget(
+            alike_together(src_lengths, tgt_lengths, rng), np.maximum(src_lengths, tgt_lengths) + 1, self._batch_tokens
         )
-        batches = cut_to_budget(order, np.maximum(src_lengths, tgt_lengths) + 1, self._batch_tokens)
         return [batches[i] for i in rng.permutation(len(batches))]
 
 
@@ -235,6 +232,20 @@ def _after(epoch: int, pool: int, batch: int, pools: int, batches: int) -> Place
     if batch + 1 < batches:
         return Place(epoch, pool, batch + 1)
     return Place(epoch, pool + 1) if pool + 1 < pools else Place(epoch + 1)
+
+
+def alike_together(src_lengths: Numbers, tgt_lengths: Numbers, rng: np.random.Generator | None = None) -> Numbers:
+    """An order in which neighbours have like lengths: by the longer side, which the budget counts, then by how much
+    longer it is, to and fro, so that those differences are alike where one length gives way to the next.
+
+    With `rng`, ties fall at random, and a little noise lets a pair meet others than those of exactly its lengths.
+    """
+    size = len(src_lengths)
+    longer, difference = np.maximum(src_lengths, tgt_lengths), src_lengths - tgt_lengths
+    chance = np.zeros(size) if rng is None else rng.random(size)
+    if rng is not None:
+        difference = difference + rng.integers(0, 2, size)
+    return np.lexsort((chance, np.where(longer % 2 == 0, difference, -difference), longer))
 
 
 def cut_to_budget(order: Numbers, widths: Numbers, batch_tokens: int) -> list[Numbers]:
@@ -257,5 +268,6 @@ def validation_batches(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], b
     tgt = tokenizer.encode_tgt([pair[1] for pair in pairs])
     src_lengths = np.array([len(ids) for ids in src])
     tgt_lengths = np.array([len(ids) for ids in tgt])
-    runs = cut_to_budget(np.lexsort((src_lengths, tgt_lengths)), np.maximum(src_lengths, tgt_lengths) + 1, batch_tokens)
+    widths = np.maximum(src_lengths, tgt_lengths) + 1
+    runs = cut_to_budget(alike_together(src_lengths, tgt_lengths), widths, batch_tokens)
     return [collate([src[i] for i in run], [tgt[i] for i in run]) for run in runs]
