@@ -1,8 +1,8 @@
 """Attention (the paper, section 3.2): scaled dot-product, written out and fused; multi-head.
 
 A *kernel* is a function (q, k, v, mask, scale, bias, dropout) → (out, weights or None). The reference kernel
-shows its weights; the fused one (PyTorch's) does not have them. Deviation from the paper: none; `bias` is for
-the position schemes that act on the scores.
+shows its weights; the fused one (PyTorch's, for many tokens) and the short one (short_attention.py, in C++, for few)
+do not. Deviation from the paper: none; `bias` is for the position schemes that act on the scores.
 
 Shapes: B batch, L query length, M memory length, D model, H heads, K head size.
 """
