@@ -10,6 +10,8 @@
 // Element (sentence, head, row, i) stands at data + the strides of the first three + i.
 template <typename T>
 struct HeadRows {
+  const T* of(int64_t b, int64_t h) const { return data + b * sentence + h * head; }
+
   const T* data;
   int64_t sentence, head, row;
 };
@@ -228,16 +230,16 @@ void attend(const AttentionCall<T>& c, T* weights, T* out) {
 #pragma omp for collapse(2) schedule(static)
     for (int64_t b = 0; b < c.sentences; ++b) {
       for (int64_t h = 0; h < c.heads; ++h) {
-        gather(c.q.data + b * c.q.sentence + h * c.q.head, c.q.row, c.q.sentence, L, K, q);
-        gather_transposed(c.k.data + b * c.k.sentence + h * c.k.head, c.k.row, c.k.sentence, M, K, k_columns);
-        gather(c.v.data + b * c.v.sentence + h * c.v.head, c.v.row, c.v.sentence, M, K, v);
+        gather(c.q.of(b, h), c.q.row, c.q.sentence, L, K, q);
+        gather_transposed(c.k.of(b, h), c.k.row, c.k.sentence, M, K, k_columns);
+        gather(c.v.of(b, h), c.v.row, c.v.sentence, M, K, v);
         multiply(rows_of(q), L, k_columns, K, scores);
         for (int64_t l = 0; l < L; ++l) {
           const int64_t row = (b * c.heads + h) * L + l;
           float* line = scores.row(l);
-          const float* bound = bounds.row(b, l);
+          const float* bound = bounds.row(b, l);  // first in std::min, so that it bars a NaN too
 #pragma omp simd
-          for (int64_t m = 0; m < scores.columns; ++m) line[m] = std::min(bound[m], line[m] * c.scale);  // a barred NaN too
+          for (int64_t m = 0; m < scores.columns; ++m) line[m] = std::min(bound[m], line[m] * c.scale);
           softmax(line, scores.columns);
           const float* factors = dropout.factors(row);
           keep(line, weights + row * M, M);
@@ -262,9 +264,9 @@ void attend_backward(const AttentionCall<T>& c, const T* weights, const T* grad_
 #pragma omp for collapse(2) schedule(static)
     for (int64_t b = 0; b < c.sentences; ++b) {
       for (int64_t h = 0; h < c.heads; ++h) {
-        gather(c.q.data + b * c.q.sentence + h * c.q.head, c.q.row, c.q.sentence, L, K, q);
-        gather(c.k.data + b * c.k.sentence + h * c.k.head, c.k.row, c.k.sentence, M, K, k);
-        gather_transposed(c.v.data + b * c.v.sentence + h * c.v.head, c.v.row, c.v.sentence, M, K, v_columns);
+        gather(c.q.of(b, h), c.q.row, c.q.sentence, L, K, q);
+        gather(c.k.of(b, h), c.k.row, c.k.sentence, M, K, k);
+        gather_transposed(c.v.of(b, h), c.v.row, c.v.sentence, M, K, v_columns);
         gather(grad_out + b * L * width + h * K, width, L * width, L, K, grad);
         multiply(rows_of(grad), L, v_columns, K, by_scores);
         for (int64_t l = 0; l < L; ++l) {
