@@ -59,7 +59,7 @@ def warn_of_cosine(train: TrainConfig, listener: Listener) -> None:
     if train.schedule == "cosine" and train.max_minutes and endless:
         listener.message(
             f"the cosine falls towards train.max_steps = {train.max_steps:,}, however soon the time is up: set that to "
-            f"what train.max_minutes = {train.max_minutes:g} holds"
+            f"what train.max_minutes = {train.max_minutes:g} holds, or take train.cooldown, which heeds the clock"
         )
 
 
