@@ -268,12 +268,12 @@ def test_a_text_that_changed_is_said_before_the_run_goes_on(toy_run: Any, tmp_pa
     assert heard.messages.count(said) == 1
 
 
-@pytest.mark.parametrize("limit", ["train.max_steps=12", "train.max_epochs=2"])
+@pytest.mark.parametrize("limit", [("train.max_steps=12",), ("train.max_epochs=3", "train.max_steps=1000")])
 def test_the_rate_cools_down_towards_the_end_of_the_run(
-    toy_run: Any, folder: RunFolder, heard: Any, limit: str
+    toy_run: Any, folder: RunFolder, heard: Any, limit: tuple[str, ...]
 ) -> None:
     """Whichever limit ends it; and it is the last part alone that differs from a run without."""
-    settings = ("train.schedule=constant", "train.warmup_steps=1", "train.lr=1e-3", "train.log_every=1", limit)
+    settings = ("train.schedule=constant", "train.warmup_steps=1", "train.lr=1e-3", "train.log_every=1", *limit)
     start(toy_run(*settings, "train.cooldown=0.5"), folder, heard)
     rates = [report.lr for report in heard.steps]
     half = len(rates) // 2
@@ -281,6 +281,16 @@ def test_the_rate_cools_down_towards_the_end_of_the_run(
     assert rates[:half] == [1e-3] * half
     assert rates[half + 1 :] == sorted(rates[half + 1 :], reverse=True)
     assert 0 < rates[-1] < 3e-4
+
+
+def test_how_long_an_epoch_is_is_measured_once_one_has_ended(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    """With sampled subwords it has more tokens than the task expects: the rate would be 0 long before the end."""
+    settings = ("train.schedule=constant", "train.warmup_steps=1", "train.lr=1e-3", "train.log_every=1")
+    sampled = ("data.tokenizer.sampling=0.5", "train.max_epochs=4", "train.max_steps=1000", "train.cooldown=1.0")
+    start(toy_run(*settings, *sampled), folder, heard)
+    rates = [report.lr for report in heard.steps]
+    assert sum(rate == 0 for rate in rates) <= 1
+    assert rates[-1] < 2e-4
 
 
 def test_a_cosine_that_would_not_fall_is_told(toy_run: Any, tmp_path: Path, heard: Any) -> None:
