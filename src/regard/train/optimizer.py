@@ -69,7 +69,7 @@ def build_optimizers(
             assert_never(kind)
 
 
-def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+def hidden_matrices(model: nn.Module) -> list[Tensor]:
     """What takes hidden vectors to hidden vectors, which Muon (Jordan 2024) is for.
 
     It makes a matrix's step orthogonal, so that rare directions are learnt as fast as frequent ones. The rows of
@@ -84,10 +84,11 @@ def optimizer_tensors(
 ) -> dict[str, Tensor]:
     """The optimisers' memory as named tensors: `exp_avg/encoder.0.ffn.up.weight` and so on."""
     return {
-        f"{key}/{names[parameter]}": value
+        f"{key}/{name}": value
         for optimizer in optimizers
-        for parameter, memory in optimizer.state.items()
-        for key, value in memory.items()
+        for parameter, name in names.items()
+        if parameter in optimizer.state
+        for key, value in optimizer.state[parameter].items()
     }
 
 
