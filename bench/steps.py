@@ -14,7 +14,7 @@ from regard.data.batches import Batch
 from regard.models.transformer import Transformer
 from regard.text.tokenizer import PAD
 from regard.train.loss import vocabulary_loss
-from regard.train.optimizer import build_optimizers
+from regard.train.optimizer import build_optimizer
 
 SMOOTHING, BETAS, EPS = 0.1, (0.9, 0.98), 1e-9
 NAMES = {torch.float32: "float32", torch.bfloat16: "bf16"}
@@ -45,7 +45,7 @@ def update(optimizer: torch.optim.Optimizer, lr: float) -> None:
 
 def regard_step(model: Transformer, dtype: torch.dtype, rate: Rate = constant) -> Step:
     model.compute_dtype = dtype
-    [optimizer] = build_optimizers("adam", model, BETAS, EPS, 0.0)
+    optimizer = build_optimizer("adam", model.parameters(), BETAS, EPS, 0.0)
     steps = count(1)
 
     def step(batch: Batch) -> float:

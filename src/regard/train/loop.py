@@ -32,12 +32,12 @@ from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint
 from regard.train.ema import MovingAverage
 from regard.train.memory import keep_freed_memory
 from regard.train.optimizer import (
-    build_optimizers,
+    build_optimizer,
     cooled,
     learning_rate,
     optimizer_tensors,
     paper_learning_rate,
-    restore_optimizers,
+    restore_optimizer,
 )
 from regard.train.probes import encode, read_history
 from regard.train.reports import Balance, Listener, StepReport, ValidationReport
@@ -67,7 +67,8 @@ class Trainer:
         set_precision(self.model, choose_dtype(train.precision, self.device))
         self.names: dict[nn.Parameter, str] = {p: name for name, p in self.model.named_parameters()}
         betas = (train.beta1, train.beta2)
-        self.optimizers = build_optimizers(train.optimizer, self.model, betas, train.eps, train.weight_decay)
+        learnt = [p for p in self.names if p.requires_grad]
+        self.optimizer = build_optimizer(train.optimizer, learnt, betas, train.eps, train.weight_decay)
         self.average = MovingAverage(self.model, train.ema) if train.ema else None
         self.peak_lr = train.lr or paper_learning_rate(run.model.d_model, train.warmup_steps)
         self.history = self.task.begin_history()
@@ -94,7 +95,7 @@ class Trainer:
         with torch.no_grad():
             for parameter, name in self.names.items():
                 parameter.copy_(checkpoint.weights[name])
-        restore_optimizers(self.optimizers, self.names, checkpoint.optimizer)
+        restore_optimizer(self.optimizer, self.names, checkpoint.optimizer)
         if self.average is not None:
             self.average.restore(checkpoint.averages or checkpoint.weights)
         torch.set_rng_state(checkpoint.random_state)
@@ -192,11 +193,10 @@ class Trainer:
         self.progress.tokens += tokens
         lr = learning_rate(self.progress.step, train.schedule, self.peak_lr, train.warmup_steps, self.last_step())
         lr *= cooled(left, train.cooldown)
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = lr
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
         if (load := rebalance(self.model)) is not None:
             self.load = load if self.load is None else self.load + load
         if self.average is not None:
@@ -304,7 +304,7 @@ class Trainer:
             raise self.diverged(f"step {step}: there are weights that are no longer numbers")
         weights = {name: p.detach().cpu() for p, name in self.names.items()}
         averages = None if self.average is None else {name: a.cpu() for name, a in self.average.averages.items()}
-        optimizer = {name: t.cpu() for name, t in optimizer_tensors(self.optimizers, self.names).items()}
+        optimizer = {name: t.cpu() for name, t in optimizer_tensors(self.optimizer, self.names).items()}
         if self.history.moments:  # first, since one moment too many can be dropped, but one too few cannot be made
             with writing(self.folder.probes):
                 atomic_write(self.folder.probes, encode(self.history))

@@ -1,4 +1,4 @@
-"""Adam as in the paper (section 5.3), AdamW, Adafactor and Muon beside it; the learning rate of each step."""
+"""Adam as in the paper (section 5.3), AdamW and Adafactor beside it; the learning rate as a function of the step."""
 
 from __future__ import annotations
 
@@ -41,65 +41,46 @@ def paper_learning_rate(d_model: int, warmup_steps: int) -> float:
     return 1 / math.sqrt(d_model * warmup_steps)
 
 
-def build_optimizers(
-    kind: OptimizerKind, model: nn.Module, betas: tuple[float, float], eps: float, weight_decay: float
-) -> list[torch.optim.Optimizer]:
-    """One for all that is learnt; with Muon, one for the hidden matrices and one for the rest.
+def build_optimizer(
+    kind: OptimizerKind, parameters: Iterable[nn.Parameter], betas: tuple[float, float], eps: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """Vectors (norms and biases) are not decayed.
 
-    Vectors (norms and biases) are not decayed. Adafactor moves a matrix by a share of its size, where Adam moves all
-    by the same. T5 was made with it: its embeddings begin √d_model times as large as its other matrices.
+    Adafactor moves a matrix by a share of its size, where Adam moves all by the same. T5 was made with it: its
+    embeddings begin √d_model times as large as its other matrices.
     """
-    hidden = hidden_matrices(model) if kind == "muon" else []
-    rest = [p for p in model.parameters() if p.requires_grad and p not in set(hidden)]
+    parameters = list(parameters)
     groups = [
-        {"params": [p for p in rest if p.dim() > 1], "weight_decay": weight_decay},
-        {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0},
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
     match kind:
         case "adam":
-            return [torch.optim.Adam(groups, betas=betas, eps=eps, fused=True)]
+            return torch.optim.Adam(groups, betas=betas, eps=eps, fused=True)
         case "adamw":
-            return [torch.optim.AdamW(groups, betas=betas, eps=eps, fused=True)]
+            return torch.optim.AdamW(groups, betas=betas, eps=eps, fused=True)
         case "adafactor":
-            return [torch.optim.Adafactor(groups)]
-        case "muon":  # at the rate of Adam: its steps are scaled to be as large (Liu et al. 2025)
-            muon = torch.optim.Muon(hidden, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
-            return [muon, torch.optim.AdamW(groups, betas=betas, eps=eps, fused=True)]
+            return torch.optim.Adafactor(groups)
         case _:
             assert_never(kind)
 
 
-def hidden_matrices(model: nn.Module) -> list[Tensor]:
-    """What takes hidden vectors to hidden vectors, which Muon (Jordan 2024) is for.
-
-    It makes a matrix's step orthogonal, so that rare directions are learnt as fast as frequent ones. The rows of
-    embeddings and outputs are words; each has its own frequency, which Adam heeds.
-    """
-    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
-    return [layer.weight for layer in layers if layer.weight.requires_grad]
-
-
-def optimizer_tensors(
-    optimizers: Iterable[torch.optim.Optimizer], names: Mapping[nn.Parameter, str]
-) -> dict[str, Tensor]:
-    """The optimisers' memory as named tensors: `exp_avg/encoder.0.ffn.up.weight` and so on."""
+def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Mapping[nn.Parameter, str]) -> dict[str, Tensor]:
+    """The optimiser's memory as named tensors: `exp_avg/encoder.0.ffn.up.weight` and so on."""
     return {
         f"{key}/{name}": value
-        for optimizer in optimizers
         for parameter, name in names.items()
         if parameter in optimizer.state
         for key, value in optimizer.state[parameter].items()
     }
 
 
-def restore_optimizers(
-    optimizers: Iterable[torch.optim.Optimizer], names: Mapping[nn.Parameter, str], tensors: Mapping[str, Tensor]
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, names: Mapping[nn.Parameter, str], tensors: Mapping[str, Tensor]
 ) -> None:
     parameters = {name: parameter for parameter, name in names.items()}
     state: dict[Tensor, dict[str, Any]] = {}
     for path, value in tensors.items():
         key, name = path.split("/", 1)
         state.setdefault(parameters[name], {})[key] = value.to(parameters[name].device, copy=True)
-    for optimizer in optimizers:
-        own = [p for group in optimizer.param_groups for p in group["params"] if p in state]
-        optimizer.state.update({p: state[p] for p in own})
+    optimizer.state.update(state)
