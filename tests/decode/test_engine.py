@@ -29,6 +29,7 @@ SHAPES: list[dict[str, object]] = [
     {"norm_order": "pre", "position": "learned", "ffn": "gelu"},
     {"norm": "rmsnorm", "position": "none", "ffn": "swiglu", "sharing": "none"},
     {"norm_order": "pre", "norm": "rmsnorm", "ffn": "swiglu", "n_encoder_layers": 1},
+    {"position": "rotary"},
 ]
 TOLERANCE: dict[Form, float] = {"float32": 2e-5, "bfloat16": 0.08, "int8": 0.16}  # logits are of the order of 1
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, VOCABULARY - 1), max_size=9), min_size=1, max_size=7)
@@ -208,7 +209,7 @@ def test_the_table_of_positions_is_long_enough_whatever_another_thread_does() ->
     assert len(table_LD) == 1000
 
 
-@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("position", ["sinusoidal", "learned", "rotary"])
 def test_a_model_may_move_on_without_its_engine(position: str) -> None:
     model = make_model(position=position)
     engine = engine_of(model)

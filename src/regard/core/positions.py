@@ -112,12 +112,16 @@ class RotaryPositions(Positions):
         """Which pair, counted from the fastest, turns so many times within `length`."""
         return self.head_size / 2 * math.log(self.length / (times * 2 * math.pi)) / math.log(self.base)
 
+    def turns(self, place_L: Tensor) -> tuple[Tensor, Tensor]:
+        """The cosine and the sine of each pair's angle, an LK table each."""
+        angle_LK = place_L[:, None] * self.rates(place_L)
+        return angle_LK.cos(), angle_LK.sin()
+
     def rotate(self, x_BHLK: Tensor, start: int) -> Tensor:
         half = self.head_size // 2
         exact = torch.promote_types(x_BHLK.dtype, torch.float32)
-        place = torch.arange(start, start + x_BHLK.shape[2], device=x_BHLK.device, dtype=exact)
-        angle_LK = place[:, None] * self.rates(place)
-        cos, sin = angle_LK.cos().to(x_BHLK.dtype), angle_LK.sin().to(x_BHLK.dtype)
+        place_L = torch.arange(start, start + x_BHLK.shape[2], device=x_BHLK.device, dtype=exact)
+        cos, sin = (table_LK.to(x_BHLK.dtype) for table_LK in self.turns(place_L))
         first, second = x_BHLK[..., :half], x_BHLK[..., half:]
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 

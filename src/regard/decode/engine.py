@@ -27,7 +27,7 @@ from regard.core.attention import MultiHeadAttention
 from regard.core.feedforward import FeedForward
 from regard.core.native import library
 from regard.core.norms import LayerNorm
-from regard.core.positions import LearnedPositions, Positions, sinusoids
+from regard.core.positions import LearnedPositions, Positions, RotaryPositions, sinusoids
 from regard.core.precision import choose_dtype
 from regard.decode.constraints import NEVER_CHOSEN, not_numbers
 from regard.decode.hypothesis import Hypothesis, penalise_length
@@ -58,7 +58,7 @@ class Sizes(ctypes.Structure):
         (name, INTEGER)
         for name in (
             *("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers", "src_vocabulary", "tgt_vocabulary"),
-            *("post", "centred", "activation", "output_bias"),
+            *("post", "centred", "activation", "output_bias", "rotary"),
         )
     )
 
@@ -89,8 +89,8 @@ def build_searcher(model: TranslationModel, precision: SearchPrecision) -> Searc
         return engine
     if precision == "int8":
         raise ConfigError(
-            "precision int8 needs a Transformer in float32 with positions in its embeddings, a feed-forward network of "
-            f"the kind {', '.join(ACTIVATIONS)}, sizes in fours, a CPU, a C++ compiler and a cache to keep what it "
+            "precision int8 needs a Transformer in float32 with positions that leave its scores alone, a feed-forward network "
+            f"of the kind {', '.join(ACTIVATIONS)}, sizes in fours, a CPU, a C++ compiler and a cache to keep what it "
             "compiles; take bfloat16, float32 or auto"
         )
     if choose_dtype(precision, device) == torch.bfloat16:
@@ -108,7 +108,7 @@ def build_engine(model: Transformer, form: Form) -> Engine | None:
     c, weight = model.config, model.output.weight
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return None
-    if c.position not in ("sinusoidal", "learned", "none"):  # the others act on queries, keys or scores
+    if c.position in ("alibi", "relative"):  # which act on the scores
         return None
     if c.ffn not in ACTIVATIONS or c.d_model % 4 or c.d_ff % 4:  # four bytes make a word
         return None
@@ -133,7 +133,7 @@ class Engine:
         sizes = Sizes(
             *(c.d_model, c.n_heads, c.d_ff, c.n_encoder_layers, c.n_decoder_layers),
             *(c.src_vocab_size, c.tgt_vocab_size, c.norm_order == "post", isinstance(norm, LayerNorm)),
-            *(ACTIVATIONS[c.ffn], model.output_bias is not None),
+            *(ACTIVATIONS[c.ffn], model.output_bias is not None, c.position == "rotary"),
         )
         scale = model.tgt_embedding.scale
         self.handle = self.call["engine"](
@@ -259,7 +259,10 @@ def free_state(engine: Engine, handle: int) -> None:
 
 
 class PositionTable:
-    """The rows that a position scheme adds to the embeddings, as many as are needed; None if it adds nothing."""
+    """A row a place, as many as are needed: what is added to the embeddings, or rotary's cosines and sines.
+
+    None where there are no positions.
+    """
 
     def __init__(self, positions: Positions, d_model: int) -> None:
         self.positions, self.d_model = positions, d_model
@@ -275,8 +278,13 @@ class PositionTable:
             return self.table_LD
         table_LD = self.table_LD  # read once: another thread may put a shorter one there
         if length > len(table_LD):
-            self.table_LD = table_LD = sinusoids(max(length, 256, 2 * len(table_LD)), self.d_model).float()
+            self.table_LD = table_LD = self.rows(max(length, 256, 2 * len(table_LD)))
         return table_LD
+
+    def rows(self, length: int) -> Tensor:
+        if isinstance(self.positions, RotaryPositions):
+            return torch.cat(self.positions.turns(torch.arange(length, dtype=torch.float32)), dim=1)
+        return sinusoids(length, self.d_model).float()
 
 
 def list_weights(model: Transformer) -> list[Tensor]:

@@ -5,7 +5,7 @@
 
 struct Sizes {
   int64_t d_model, n_heads, d_ff, encoder_layers, decoder_layers, src_vocabulary, tgt_vocabulary;
-  int64_t post, centred, activation, output_bias;
+  int64_t post, centred, activation, output_bias, rotary;
 };
 
 // Takes the weights one by one, in the order in which engine.py lists them.

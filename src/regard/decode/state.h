@@ -151,8 +151,7 @@ class StateOf : public State {
       const Norm& next = i + 1 < layers.size() ? layers[i + 1].self.norm : model_.encoder_norm;
       const bool post = model_.sizes.post;
       const int64_t width = layer.self.qkv.padded;
-      float* qkv = bench_.qkv.at_least(R * width);
-      layer.self.qkv(bench_.seen, 0, R, qkv);
+      const float* qkv = stream.queries_keys_values(layer.self.qkv);
       for (int64_t r = 0; r < R; ++r) keep(qkv + r * width + D, kept.get() + r * 2 * D, 2 * D);
       stream.attend(layer.self.out, post ? layer.self.norm : layer.ffn.norm, [&](int64_t r, float* out) {
         mix_sentence(qkv + r * width, sentence_of[r], kept.get(), out);
@@ -176,8 +175,7 @@ class StateOf : public State {
   // Each row sees its own past: at time t it stood in row table[row, t] of the keys kept then.
   void attend_past(Stream<Form>& stream, const Attention<Form>& part, const Norm& after, std::vector<Kept*>& times) {
     const int64_t R = stream.rows, width = part.qkv.padded;
-    float* qkv = bench_.qkv.at_least(R * width);
-    part.qkv(bench_.seen, 0, R, qkv);
+    const float* qkv = stream.queries_keys_values(part.qkv);
     Kept* kept = reinterpret_cast<Kept*>(blocks_->take(R * 2 * D * sizeof(Kept)));
     for (int64_t r = 0; r < R; ++r) keep(qkv + r * width + D, kept + r * 2 * D, 2 * D);
     times.push_back(kept);

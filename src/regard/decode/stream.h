@@ -44,10 +44,13 @@ class Stream {
  public:
   Stream(const Model<Form>& model, Bench<Form>& bench) : model(model), D(model.sizes.d_model), bench(bench) {}
 
-  // x_RD = embedding · scale + position; the first sublayer sees it, normed if pre-norm.
+  // x_RD = embedding · scale + position (rotary ones wait for queries and keys); the first sublayer sees it, normed if
+  // pre-norm.
   void begin(const int64_t* ids, const int64_t* places, int64_t count, const float* table, const float* positions,
              const Norm& first) {
     rows = count;
+    places_ = places;
+    positions_ = positions;
     bench.x.at_least(rows * D);
     bench.row.at_least(2 * D);
     bench.seen.resize(rows, D);
@@ -56,7 +59,7 @@ class Stream {
       float* x = bench.x.get() + r * D;
 #pragma omp simd
       for (int64_t d = 0; d < D; ++d) x[d] = from[d] * model.scale;
-      if (positions) {
+      if (positions && !model.sizes.rotary) {
         const float* place = positions + places[r] * D;
 #pragma omp simd
         for (int64_t d = 0; d < D; ++d) x[d] += place[d];
@@ -70,6 +73,17 @@ class Stream {
     float* made = bench.made.at_least(rows * product.padded);
     product(bench.seen, 0, rows, made);
     return made;
+  }
+
+  // What self-attention looks with: queries, keys and values, the rows `padded` apart.
+  float* queries_keys_values(const Product<Form>& product) {
+    float* qkv = bench.qkv.at_least(rows * product.padded);
+    product(bench.seen, 0, rows, qkv);
+    if (model.sizes.rotary) {
+      const int64_t H = model.sizes.n_heads, K = D / H;
+      for (int64_t r = 0; r < rows; ++r) turn(qkv + r * product.padded, 2 * H, K, positions_ + places_[r] * K);
+    }
+    return qkv;
   }
 
   // Each row's attention, `mix(row, out)`, through W_O, onto the stream.
@@ -133,4 +147,6 @@ class Stream {
   const Model<Form>& model;
   const int64_t D;
   Bench<Form>& bench;
+  const int64_t* places_ = nullptr;
+  const float* positions_ = nullptr;  // rows of D to add, or of angles to turn by
 };
