@@ -71,6 +71,17 @@ def test_another_metric_has_another_best(toy_run: Any, folder: RunFolder, heard:
     assert [report.best for report in heard.validations] == [True]
 
 
+def test_what_was_best_by_another_metric_is_not_the_model(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    """Of a run that is over, gone on with: it is not validated again."""
+    settings = ("train.max_steps=6", "train.validate_every=2", "train.average=1", "train.keep=5", "train.lr=0.5")
+    start(toy_run("train.metric=loss", *settings), folder, heard)
+    assert not heard.validations[-1].best, "with a rate so high it gets worse, or this test shows nothing"
+    resume(toy_run("train.metric=chrf", *settings), folder, heard)
+    last, model = read_weights(folder.checkpoint(6)), read_weights(folder.model)
+    for name in last:
+        np.testing.assert_array_equal(model[name], last[name])
+
+
 def test_checkpoints_between_validations(toy_run: Any, folder: RunFolder, heard: Any) -> None:
     start(toy_run("train.checkpoint_every=3", "train.validate_every=5", "train.keep=9"), folder, heard)
     assert folder.saved_steps() == [3, 5, 6, 9, 10, 12]

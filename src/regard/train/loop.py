@@ -101,7 +101,7 @@ class Trainer:
         torch.set_rng_state(checkpoint.random_state)
         self.progress, metric = checkpoint.progress, self.run.train.metric
         if self.progress.metric not in ("", metric):  # another scale: what was best on it means nothing here
-            self.progress.best, self.progress.stale = None, 0
+            self.progress.best, self.progress.best_step, self.progress.stale = None, 0, 0
         self.progress.metric = metric
         self.folder.forget_metrics_after(step)
         if self.history.probes and self.folder.probes.is_file():
