@@ -60,6 +60,11 @@ class TorchTransformer(nn.Module):
             config.dropout,
             batch_first=True,
         )
+        for part in self.body.modules():  # it has one rate for all; the others are the config's
+            if isinstance(part, nn.MultiheadAttention):
+                part.dropout = config.attention_dropout
+            elif isinstance(part, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+                part.dropout.p = config.activation_dropout
 
     def embed(self, ids: Tensor) -> Tensor:
         return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.shape[1]])

@@ -1,11 +1,13 @@
-"""How soon a translator is good: minutes of training to a BLEU, ours and nn.Transformer's in float32, on one recipe.
+"""How soon a translator is good: minutes of training to a BLEU, ours and nn.Transformer's in float32.
 
     REGARD_DATA=… python bench/quality.py                 # to 38 on Multi30k's valid: hours
     REGARD_DATA=… python bench/quality.py --target 30
 
-Both get the same batches, sizes, label smoothing, schedule and Adam, and the recipe's dropout everywhere. They train in
-turns of some steps, so that a noisy machine is noisy for both; after each turn the whole of valid is translated
-greedily and scored lower-cased, which is not counted. R-Drop is left out: the peer has none.
+All get the recipe's batches, sizes, dropout, label smoothing, schedule and Adam. One of ours is the peer's model (fixed
+positions added to the embeddings, the weights of the last step); the other has the recipe's positions and its moving
+average of the weights. They train in turns of some steps, so that a noisy machine is noisy for all; after each turn the
+whole of valid is translated greedily and scored lower-cased, which is not counted. R-Drop is left out: the peer has
+none.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 import torch
@@ -25,7 +27,7 @@ from steps import NAMES, Step, dtypes, peer_step, regard_step
 from torch import Tensor, nn
 
 from regard.config import CorpusConfig, DecodeConfig, ModelConfig, RunConfig
-from regard.data.batches import Batches, Place
+from regard.data.batches import Batch, Batches, Place
 from regard.data.prepare import Prepared
 from regard.decode.quality import measure
 from regard.decode.search import pad_sources, search
@@ -33,6 +35,7 @@ from regard.files import default_cache
 from regard.models.transformer import Transformer
 from regard.recipe import load_recipe
 from regard.text.tokenizer import BOS, EOS, Tokenizer
+from regard.train.ema import MovingAverage
 from regard.train.memory import keep_freed_memory
 from regard.train.optimizer import learning_rate, paper_learning_rate
 from regard.train.tasks import prepare_run
@@ -100,11 +103,11 @@ def translate_ours(model: Transformer, tokenizer: Tokenizer, sources: Sequence[s
 
 
 def make_systems(run: RunConfig, prepared: Prepared) -> dict[str, System]:
-    train, tokenizer, model = run.train, prepared.tokenizer, run.model
-    assert isinstance(model, ModelConfig)
-    # nn.Transformer has one rate for all.
-    config = dataclasses.replace(model, attention_dropout=model.dropout, activation_dropout=model.dropout)
+    train, tokenizer, config = run.train, prepared.tokenizer, run.model
+    assert isinstance(config, ModelConfig)
+    alike = dataclasses.replace(config, position="sinusoidal")
     peak = train.lr or paper_learning_rate(config.d_model, train.warmup_steps)
+    best = dtypes()[-1]
 
     def rate(step: int) -> float:
         return learning_rate(step, train.schedule, peak, train.warmup_steps, train.max_steps)
@@ -112,15 +115,31 @@ def make_systems(run: RunConfig, prepared: Prepared) -> dict[str, System]:
     def stream() -> Batches:
         return Batches(prepared.train, prepared.weights, train.batch_tokens, train.seed)
 
+    def ours(model: Transformer) -> System:
+        return System(regard_step(model, best, rate), lambda texts: translate_ours(model, tokenizer, texts), stream())
+
+    def averaged(model: Transformer, decay: float) -> System:
+        step, average, steps = regard_step(model, best, rate), MovingAverage(model, decay), count(1)
+
+        def step_and_average(batch: Batch) -> float:
+            loss = step(batch)
+            average.update(model, next(steps))
+            return loss
+
+        def translate(texts: Sequence[str]) -> list[str]:
+            with average.applied(model):
+                return translate_ours(model, tokenizer, texts)
+
+        return System(step_and_average, translate, stream())
+
     torch.manual_seed(train.seed)
-    peer, own, best = TorchTransformer(config), Transformer(config), dtypes()[-1]
+    peer = TorchTransformer(alike)
     return {
         "nn.Transformer float32": System(
             peer_step(peer, torch.float32, rate), lambda texts: translate_plainly(peer, tokenizer, texts), stream()
         ),
-        f"regard {NAMES[best]}": System(
-            regard_step(own, best, rate), lambda texts: translate_ours(own, tokenizer, texts), stream()
-        ),
+        f"regard {NAMES[best]}": ours(Transformer(alike)),
+        f"regard {NAMES[best]}, as in the recipe": averaged(Transformer(config), train.ema),
     }
 
 
@@ -141,7 +160,7 @@ def race(
             system.train(turn)
             system.measure(pairs, language)
             said = f"step {system.steps:>6,}  {system.seconds / 60:6.1f} minutes  BLEU {system.bleu[-1]:5.2f}"
-            print(f"  {name:<24}{said}", flush=True)
+            print(f"  {name:<29}{said}", flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
