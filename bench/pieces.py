@@ -25,7 +25,9 @@ from regard.core.dropout import Dropout
 from regard.core.feedforward import relu_dropout
 from regard.core.masks import padding_mask
 from regard.core.native import library
+from regard.core.positions import RotaryPositions, rotate_plainly
 from regard.core.residual import Residual
+from regard.core.rotation import rotate
 from regard.core.short_attention import short_attention
 from regard.data.batches import alike_together, cut_to_budget
 from regard.train.loss_kernels import native_slice_loss, plain
@@ -94,6 +96,26 @@ def compare_attentions(tokens: int, width: int, repeats: int) -> Comparison:
         works["regard C++"] = attend(lambda q, k, v: short_attention(q, k, v, mask, scale, dropout.threshold))
     what = f"attention in {len(qkv):,} sentences of {LENGTH} tokens, bf16, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's fused", less_is_better=True)
+
+
+def compare_rotations(tokens: int, width: int, repeats: int) -> Comparison:
+    """Rotary positions, of the queries that a projection has left beside keys and values."""
+    head_size = max(width // HEADS, 2)
+    qkv = torch.randn(tokens // LENGTH, LENGTH, 3 * HEADS * head_size).bfloat16().requires_grad_()
+    angles = RotaryPositions(head_size).turns(torch.arange(LENGTH, dtype=torch.float32))
+
+    def turn(kernel: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[], object]:
+        def forward() -> Tensor:
+            q = qkv[..., : HEADS * head_size].unflatten(-1, (HEADS, head_size)).transpose(1, 2)
+            return kernel(q, *angles)
+
+        return there_and_back(forward)
+
+    works = {"PyTorch's operators": turn(rotate_plainly)}
+    if library() is not None:
+        works["regard C++"] = turn(rotate)
+    what = f"rotary positions of {tokens:,} x {width} bf16 numbers, forward and backward"
+    return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)
 
 
 def compare_activations(tokens: int, width: int, repeats: int) -> Comparison:
@@ -200,7 +222,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     shrink = 64 if args.toy else 1
     report.add(compare_dropouts(ELEMENTS // shrink**2, args.repeats))
     report.add(compare_losses(ROWS // shrink, VOCABULARY // shrink, args.repeats))
-    for compare in (compare_residuals, compare_activations, compare_attentions, compare_projections, compare_shapes):
+    attention = (compare_projections, compare_rotations, compare_attentions)
+    for compare in (compare_residuals, compare_activations, *attention, compare_shapes):
         report.add(compare(TOKENS // shrink, WIDTH // shrink, args.repeats))
     report.add(compare_memory(TOKENS // shrink, VOCABULARY // shrink, args.repeats))
     report.add(compare_orders(lengths_of_pairs(args.toy), TOKENS))

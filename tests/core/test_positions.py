@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regard.core.native import library
 from regard.core.positions import (
     AlibiPositions,
     LearnedPositions,
@@ -20,6 +21,7 @@ from regard.core.positions import (
     build_positions,
     sinusoids,
 )
+from regard.core.rotation import fits
 
 
 def close(actual: Tensor, expected: Tensor) -> None:
@@ -96,6 +98,28 @@ def test_rotary_turns_by_the_papers_angles() -> None:
     angle = place / 10000 ** (2 * torch.arange(4, dtype=torch.float64) / 8)
     turned = torch.complex(first, second) * torch.exp(1j * angle)
     close(RotaryPositions(8).rotate(x, 7), torch.cat([turned.real, turned.imag], dim=-1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("size", [2, 10, 64])
+def test_rotary_in_cpp_is_the_written_out_one_there_and_back(dtype: torch.dtype, heads: int, size: int) -> None:
+    """For queries and keys as a projection leaves them; by float64, which is written out."""
+    assert library() is not None, "this test needs a C++ compiler"
+    qkv, weight = torch.randn(2, 5, 3 * heads * size).to(dtype), torch.randn(2, heads, 5, size).to(dtype)
+    results = []
+    for exact in (torch.float64, dtype):
+        leaf = qkv.to(exact).requires_grad_()
+        x = leaf.chunk(3, dim=-1)[1].unflatten(-1, (heads, size)).transpose(1, 2)
+        assert fits(x) == (exact == dtype)
+        turned = RotaryPositions(size).rotate(x, 7)
+        assert (turned.shape, turned.dtype) == (x.shape, exact)
+        (turned * weight.to(exact)).sum().backward()
+        results.append((turned.detach(), leaf.grad))
+    for exactly, ours in zip(*results, strict=True):
+        assert exactly is not None
+        assert ours is not None
+        torch.testing.assert_close(ours.double(), exactly, rtol=0, atol=1e-5 if dtype == torch.float32 else 0.02)
 
 
 def test_rotary_scores_do_depend_on_the_offset() -> None:

@@ -198,6 +198,28 @@ void relu_dropout_backward(const T* grad, const T* out, float scale, T* grad_x, 
   for (int64_t i = 0; i < count; ++i) write(grad_x[i], read(out[i]) > 0.0f ? read(grad[i]) * scale : 0.0f);
 }
 
+template <typename T>
+struct RotationCall {
+  HeadRows<T> x;
+  int64_t sentences, heads, rows, size;
+  const float *cos, *sin;  // a row of size / 2 a place
+};
+
+// Every head turned by the angles of its place, as BLHK.
+template <typename T>
+void rotate(const RotationCall<T>& c, T* out) {
+  const int64_t half = c.size / 2;
+#pragma omp parallel for collapse(2) schedule(static)
+  for (int64_t b = 0; b < c.sentences; ++b) {
+    for (int64_t l = 0; l < c.rows; ++l) {
+      T* to = out + (b * c.rows + l) * c.heads * c.size;
+      for (int64_t h = 0; h < c.heads; ++h) {
+        turn(c.x.of(b, h) + l * c.x.row, to + h * c.size, c.size, c.cos + l * half, c.sin + l * half);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 #define EXPORT(type, suffix)                                                                                        \
@@ -248,6 +270,9 @@ void relu_dropout_backward(const T* grad, const T* out, float scale, T* grad_x, 
     attend_backward(*call, weights, grad_out, grad_q, grad_k, grad_v);                                              \
   }
 
+#define EXPORT_ROTATION(type, suffix) \
+  void regard_rotate_##suffix(const RotationCall<type>* call, type* out) { rotate(*call, out); }
+
 extern "C" {
 EXPORT_NORM(float, float32)
 EXPORT_NORM(bf16, bfloat16)
@@ -257,4 +282,6 @@ EXPORT_RELU(float, float32)
 EXPORT_RELU(bf16, bfloat16)
 EXPORT_ATTENTION(float, float32)
 EXPORT_ATTENTION(bf16, bfloat16)
+EXPORT_ROTATION(float, float32)
+EXPORT_ROTATION(bf16, bfloat16)
 }

@@ -71,6 +71,27 @@ void keep(const float* from, T* to, int64_t size) {
   for (int64_t rest = i; rest < size; ++rest) write(to[rest], from[rest]);
 }
 
+// Element (sentence, head, row, i) stands at data + the strides of the first three + i.
+template <typename T>
+struct HeadRows {
+  const T* of(int64_t b, int64_t h) const { return data + b * sentence + h * head; }
+
+  const T* data;
+  int64_t sentence, head, row;
+};
+
+// A head's pairs (k, k + K/2) turned by the angles of its place (rotary positions); `to` may be `from`.
+template <typename T>
+void turn(const T* from, T* to, int64_t K, const float* cos, const float* sin) {
+  const int64_t half = K / 2;
+#pragma omp simd
+  for (int64_t k = 0; k < half; ++k) {
+    const float first = read(from[k]), second = read(from[k + half]);
+    write(to[k], first * cos[k] - second * sin[k]);
+    write(to[k + half], second * cos[k] + first * sin[k]);
+  }
+}
+
 // e^x to about 1e-7 relative: 2^n by the exponent bits, the rest by a polynomial. Branchless, so that it vectorises.
 inline float fast_exp(float x) {
   x = std::min(std::max(x, -87.0f), 88.0f);

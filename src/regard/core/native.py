@@ -92,6 +92,18 @@ def compile_to(path: Path, source: Path, compiler: str) -> None:
         made.rename(path)
 
 
+class Strided(ctypes.Structure):
+    """Where a tensor stands, and how far its neighbours are apart in three of its dimensions."""
+
+    _fields_ = (("data", ctypes.c_void_p), ("strides", ctypes.c_int64 * 3))
+
+
+def head_rows(x_BHLK: Tensor) -> Strided:
+    """`HeadRows` of native.h. Each head's numbers must lie together."""
+    assert x_BHLK.stride(3) == 1
+    return Strided(x_BHLK.data_ptr(), x_BHLK.stride()[:3])
+
+
 def kernel(name: str, dtype: torch.dtype) -> Any:
     """A function of native.cpp, for numbers of this type; who asks knows that there are kernels."""
     native = library()

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import Position
+from regard.core.rotation import fits, rotate
 
 YARN_OFTEN, YARN_ONCE = 32, 1  # turns within the longest text that was trained on
 
@@ -118,12 +119,17 @@ class RotaryPositions(Positions):
         return angle_LK.cos(), angle_LK.sin()
 
     def rotate(self, x_BHLK: Tensor, start: int) -> Tensor:
-        half = self.head_size // 2
         exact = torch.promote_types(x_BHLK.dtype, torch.float32)
         place_L = torch.arange(start, start + x_BHLK.shape[2], device=x_BHLK.device, dtype=exact)
-        cos, sin = (table_LK.to(x_BHLK.dtype) for table_LK in self.turns(place_L))
-        first, second = x_BHLK[..., :half], x_BHLK[..., half:]
-        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        cos_LK, sin_LK = self.turns(place_L)
+        return (rotate if fits(x_BHLK) else rotate_plainly)(x_BHLK, cos_LK, sin_LK)
+
+
+def rotate_plainly(x_BHLK: Tensor, cos_LK: Tensor, sin_LK: Tensor) -> Tensor:
+    """What rotation.py does in one pass."""
+    half, cos, sin = x_BHLK.shape[-1] // 2, cos_LK.to(x_BHLK.dtype), sin_LK.to(x_BHLK.dtype)
+    first, second = x_BHLK[..., :half], x_BHLK[..., half:]
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
 
 def distances(n_queries: int, n_keys: int, device: torch.device | None) -> Tensor:

@@ -7,15 +7,6 @@
 
 #include "native.h"
 
-// Element (sentence, head, row, i) stands at data + the strides of the first three + i.
-template <typename T>
-struct HeadRows {
-  const T* of(int64_t b, int64_t h) const { return data + b * sentence + h * head; }
-
-  const T* data;
-  int64_t sentence, head, row;
-};
-
 struct AttentionMask {
   const uint8_t* data;  // 1: may be looked at; null: all
   int64_t sentence, query, key;

@@ -15,33 +15,23 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.core.native import SUFFIXES, draw_seed, kernel, library, pointer
+from regard.core.native import SUFFIXES, Strided, draw_seed, head_rows, kernel, library, pointer
 
 LONGEST = 64  # queries, and keys: beyond, PyTorch's own products win
 
 
-class _Strided(ctypes.Structure):
-    """Where a tensor stands, and how far its neighbours are apart in three of its dimensions."""
-
-    _fields_ = (("data", ctypes.c_void_p), ("strides", ctypes.c_int64 * 3))
-
-
-def _heads(x_BHLK: Tensor) -> _Strided:
-    return _Strided(x_BHLK.data_ptr(), x_BHLK.stride()[:3])
-
-
-def _mask(mask_B1LM: Tensor | None) -> _Strided:
+def _mask(mask_B1LM: Tensor | None) -> Strided:
     if mask_B1LM is None:
-        return _Strided()
+        return Strided()
     sentence, _, query, key = mask_B1LM.stride()
-    return _Strided(mask_B1LM.data_ptr(), (sentence, query, key))
+    return Strided(mask_B1LM.data_ptr(), (sentence, query, key))
 
 
 class _Call(ctypes.Structure):
     """`AttentionCall` of short_attention.h."""
 
     _fields_ = (
-        *((name, _Strided) for name in ("q", "k", "v", "mask")),
+        *((name, Strided) for name in ("q", "k", "v", "mask")),
         *((name, ctypes.c_int64) for name in ("sentences", "heads", "queries", "keys", "size")),
         ("scale", ctypes.c_float),
         ("threshold", ctypes.c_int),
@@ -52,7 +42,7 @@ class _Call(ctypes.Structure):
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, threshold: int, seed: int
     ) -> None:
         super().__init__(
-            *map(_heads, (q, k, v)), _mask(mask), *q.shape[:3], k.shape[2], q.shape[3], scale, threshold, seed
+            *map(head_rows, (q, k, v)), _mask(mask), *q.shape[:3], k.shape[2], q.shape[3], scale, threshold, seed
         )
 
 

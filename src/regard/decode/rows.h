@@ -51,20 +51,6 @@ inline void activate(float* h, int64_t size, Activation kind) {
   }
 }
 
-// Rotary positions, in place: each head's pairs (k, k + K/2) by the angles of a place, the cosines first.
-inline void turn(float* x_HK, int64_t H, int64_t K, const float* angles_K) {
-  const float *cos = angles_K, *sin = angles_K + K / 2;
-  for (int64_t h = 0; h < H; ++h) {
-    float *first = x_HK + h * K, *second = first + K / 2;
-#pragma omp simd
-    for (int64_t k = 0; k < K / 2; ++k) {
-      const float a = first[k], b = second[k];
-      first[k] = a * cos[k] - b * sin[k];
-      second[k] = b * cos[k] + a * sin[k];
-    }
-  }
-}
-
 constexpr int64_t BLOCK = 4 * LANES;
 
 // The largest of BLOCK values. Written with vectors, because a compiler makes a chain of comparisons of it.

@@ -44,8 +44,7 @@ class Stream {
  public:
   Stream(const Model<Form>& model, Bench<Form>& bench) : model(model), D(model.sizes.d_model), bench(bench) {}
 
-  // x_RD = embedding · scale + position (rotary ones wait for queries and keys); the first sublayer sees it, normed if
-  // pre-norm.
+  // x_RD = embedding · scale + position, but for rotary ones; the first sublayer sees it, normed if pre-norm.
   void begin(const int64_t* ids, const int64_t* places, int64_t count, const float* table, const float* positions,
              const Norm& first) {
     rows = count;
@@ -80,8 +79,13 @@ class Stream {
     float* qkv = bench.qkv.at_least(rows * product.padded);
     product(bench.seen, 0, rows, qkv);
     if (model.sizes.rotary) {
-      const int64_t H = model.sizes.n_heads, K = D / H;
-      for (int64_t r = 0; r < rows; ++r) turn(qkv + r * product.padded, 2 * H, K, positions_ + places_[r] * K);
+      const int64_t K = D / model.sizes.n_heads;
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* cosines_and_sines = positions_ + places_[r] * K;
+        for (float* head = qkv + r * product.padded; head < qkv + r * product.padded + 2 * D; head += K) {
+          turn(head, head, K, cosines_and_sines, cosines_and_sines + K / 2);
+        }
+      }
     }
     return qkv;
   }
