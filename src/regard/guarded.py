@@ -201,19 +201,20 @@ class Guarded(Translates):
     def by_clauses(self, parts: Sequence[Part], how: DecodeConfig) -> list[Answer]:
         """Parts that could not be translated as they are: each clause like a text of its own."""
         cut = [self.clauses(part) for part in parts]
-        single = iter(self.piecewise([part for part, some in zip(parts, cut, strict=True) if len(some) < 2], how))
         plans = [[self.lay_out_clause(part, one) for one in some] for part, some in zip(parts, cut, strict=True)]
         asked = [part for some in plans if len(some) > 1 for plan in some for part in parts_of(plan)]
         answers = iter(self.solve(asked, how, 1, self.piecewise))
-        found = []
-        for part, some, laid in zip(parts, cut, plans, strict=True):
-            if len(some) < 2:
-                found.append(next(single))
-                continue
-            clauses = [put_in(one, part.stand_ins) for one in some]
-            whole = [self.join(clause, plan, answers) for clause, plan in zip(clauses, laid, strict=True)]
-            found.append(self.join_clauses(part, clauses, whole))
-        return found
+        found: dict[int, Answer] = {}
+        for at, (part, some, laid) in enumerate(zip(parts, cut, plans, strict=True)):
+            if len(some) > 1:
+                clauses = [put_in(one, part.stand_ins) for one in some]
+                whole = [self.join(clause, plan, answers) for clause, plan in zip(clauses, laid, strict=True)]
+                joined = self.join_clauses(part, clauses, whole)
+                if not guards.is_loop(part.meant, joined.alternatives[0].text):  # though no clause is
+                    found[at] = joined
+        rest = [at for at in range(len(parts)) if at not in found]
+        found |= zip(rest, self.piecewise([parts[at] for at in rest], how), strict=True)
+        return [found[at] for at in range(len(parts))]
 
     def lay_out_clause(self, part: Part, clause: str) -> list[Stretch | Words]:
         """With the stand-ins that the part has for it: by itself, it might look as if there were nothing to keep."""
@@ -235,7 +236,7 @@ class Guarded(Translates):
             if one.text != said:  # else it was left as it is
                 clause = guards.without_end(one.text) + translate_marks(marks, lang) if marks else one.text
             woven.append(Stretch(guards.in_mid_sentence(clause) if at else clause, spaced=at > 0))
-        text = self.unlooped(part, woven)
+        text = weave(woven, lang)
         joined = join_alternatives([one.alternatives[0] for one in found], lang)
         notes = "; ".join(one.note for one in found if one.note)
         return Answer((dataclasses.replace(joined, text=text, parts=((part.meant, text),)),), notes)
@@ -273,17 +274,22 @@ class Guarded(Translates):
                 piece = dataclasses.replace(piece, text=words or piece.text)
             woven.append(piece)
         text = self.unlooped(part, woven)
+        if text is None:
+            text, notes = part.meant, [NO_WORD.format(part.meant)]
         whole = dataclasses.replace(join_alternatives(used, self.way.tgt_lang), text=text, parts=((part.meant, text),))
         return Answer((whole,), "; ".join(notes))
 
-    def unlooped(self, part: Part, woven: list[Stretch]) -> str:
-        """The pieces as one text; where together they are a loop, without the last of what was translated."""
+    def unlooped(self, part: Part, woven: list[Stretch]) -> str | None:
+        """The pieces as one text; where together they are a loop, without the last of what was translated.
+
+        None where nothing would be left of that.
+        """
         text = weave(woven, self.way.tgt_lang)
-        while len(woven) > 1 and guards.is_loop(part.meant, text):
+        while guards.is_loop(part.meant, text):
             translated = [at for at, piece in enumerate(woven) if not piece.kept]
-            if not translated:
-                break
             gone = translated[-max(len(translated) // 4, 1) :]
+            if len(gone) == len(translated):
+                return None
             woven = [piece for at, piece in enumerate(woven) if at not in gone]
             text = weave(woven, self.way.tgt_lang)
         return text

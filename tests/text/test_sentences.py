@@ -49,6 +49,8 @@ def test_edges() -> None:
     assert split_sentences("A title\n\nA paragraph\nof two lines.") == ["A title", "A paragraph\nof two lines."]
     assert join_sentences([], "en") == ""
     assert join_sentences(["a", "", "b"], "de") == "a b"
+    assert join_sentences(["他叫Tom", "Tom是谁？", "OK"], "zh") == "他叫Tom Tom是谁？OK"
+    assert join_sentences(["...", "42个"], "zh") == "... 42个"
 
 
 TEXTS = st.text(st.one_of(st.characters(), st.sampled_from(" .!?。，, …”\n1ab我")), max_size=200)

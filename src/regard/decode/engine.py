@@ -89,8 +89,8 @@ def build_searcher(model: TranslationModel, precision: SearchPrecision) -> Searc
         return engine
     if precision == "int8":
         raise ConfigError(
-            "precision int8 needs a float32 Transformer without ALiBi or relative positions, a feed-forward network of "
-            f"the kind {', '.join(ACTIVATIONS)}, sizes in fours, a CPU, a C++ compiler and a cache to keep what it "
+            "precision int8 needs a Transformer in float32 without ALiBi or relative positions, a feed-forward network "
+            f"of the kind {', '.join(ACTIVATIONS)}, sizes in fours, a CPU, a C++ compiler and a cache to keep what it "
             "compiles; take bfloat16, float32 or auto"
         )
     if choose_dtype(precision, device) == torch.bfloat16:

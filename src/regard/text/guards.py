@@ -17,6 +17,7 @@ from typing import Literal
 from regard.text.dates import find_dates, other_way
 from regard.text.kept import HAN_CHARACTERS, Span, find_kept, fixed, loose
 from regard.text.numbers import digits_value, find_numbers, in_digits, short_values, values
+from regard.text.sentences import space_between
 
 Fault = Literal["empty", "loop", "copy", "lost", "invented", "sentence", "babble"]
 GRAVE: tuple[Fault, ...] = ("empty", "loop", "copy", "lost")
@@ -24,7 +25,6 @@ GRAVE: tuple[Fault, ...] = ("empty", "loop", "copy", "lost")
 _LETTERS = rf"(?:(?![{HAN_CHARACTERS}])[^\W_])"
 _UNIT = re.compile(rf"[{HAN_CHARACTERS}]|{_LETTERS}+(?:['’]{_LETTERS}+)*|(?P<mark>[^\w\s]|_)(?P=mark)*")
 _WORD = re.compile(rf"[{HAN_CHARACTERS}]|{_LETTERS}+(?:['’]{_LETTERS}+)*")
-_LATIN = re.compile("[A-Za-z0-9À-ɏ]")
 _ANY_HAN = re.compile(f"[{HAN_CHARACTERS}]")
 _LATIN_WORD = re.compile("[A-Za-z]{2,}")
 _LATIN_IN_CHINESE = frozenset(
@@ -348,8 +348,8 @@ def _opens(text: str, at: int, is_open: bool) -> bool:
 
 def _without_places(text: str, places: Sequence[int]) -> str:
     for at in reversed(places):
-        between = " " if _LATIN.match(text[max(at - 1, 0) : at]) and _LATIN.match(text[at + 1 : at + 2]) else ""
-        text = text[:at] + between + text[at + 1 :]
+        before, after = text[:at], text[at + 1 :]
+        text = before + space_between(before, after) + after
     return " ".join(text.split())
 
 

@@ -37,6 +37,7 @@ _CLAUSE_MARK = re.compile("[，、；：,;:]")
 CLAUSE_MARKS = "，；：、,;:—"
 _CLAUSE_END = re.compile(f"[{CLAUSE_MARKS}]+")
 _SPACE = re.compile(r"\s+")
+_LATIN, _LATIN_OR_POINT = re.compile("[A-Za-z0-9À-ɏ]"), re.compile("[A-Za-z0-9À-ɏ.,]")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -48,8 +49,16 @@ def split_sentences(text: str) -> list[str]:
 
 
 def join_sentences(parts: Sequence[str], lang: str) -> str:
-    """One text again: with nothing between sentences in the languages that write no spaces, else with a space."""
-    return ("" if is_unspaced(lang) else " ").join(part for part in parts if part)
+    """One text again: with a space between sentences, but in the languages that write none."""
+    text = ""
+    for part in filter(None, parts):
+        text += (space_between(text, part) if is_unspaced(lang) else " " * bool(text)) + part
+    return text
+
+
+def space_between(before: str, after: str) -> str:
+    """A space where two Latin words or numbers would else be one, in any language: Tom and Tom, 1, and 000."""
+    return " " if _LATIN_OR_POINT.match(before[-1:]) and _LATIN.match(after[:1]) else ""
 
 
 def is_unspaced(lang: str) -> bool:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.text.kept import Span
-from regard.text.sentences import is_unspaced
+from regard.text.sentences import is_unspaced, space_between
 
 _WIDE = re.compile(
     "[\u2014\u2018-\u201d\u2026\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
-_LATIN = re.compile("[A-Za-z0-9À-ɏ]")
 _EMOJI = "\u2600"  # or after it; but for what is wide
 _CLINGS = frozenset(",.;:!?)]}%，。；：！？）、”’")  # no space comes before these
 _AFTER_THESE = frozenset(",.;:!?)]}%")
@@ -65,7 +64,7 @@ def join(text: str, stretch: Stretch, lang: str) -> str:
     elif stretch.spaced:
         between = "" if _WIDE.match(last) and _WIDE.match(first) else " "
     elif is_unspaced(lang):
-        between = " " if _LATIN.match(last) and _LATIN.match(first) else ""  # else they would be one word
+        between = space_between(last, first)
     else:
         word = first.isalnum() or first in "`/<{#@"
         after_word = last.isalnum() or last in _AFTER_THESE or last in "`>" or last >= _EMOJI
