@@ -17,6 +17,7 @@ from regard.decode.hypothesis import penalise_length
 from regard.errors import ConfigError, ModelFolderError
 from regard.one_way import OneWay
 from regard.text.normalise import normalise
+from regard.text.sentences import join_sentences
 
 RandomModel = Callable[..., Path]
 SHORT = {"max_length_ratio": 1.0, "max_length_extra": 6}
@@ -182,12 +183,13 @@ def test_a_hundred_thousand_characters_without_a_space(reverse: OneWay) -> None:
         assert all(map(reverse.fits, (source for source, _ in parts)))
 
 
-def test_chinese_is_joined_without_spaces(random_model: RandomModel) -> None:
+def test_parts_are_joined_as_chinese_is(random_model: RandomModel) -> None:
     translator = OneWay(random_model(tgt_lang="zh-Hans"))
     [found] = translator.translate(["Apple baby. " * 200], beam=1, max_length_ratio=0.0, max_length_extra=3)
     parts = [text for _, text in found.alternatives[0].parts]
     assert len(parts) > 1
-    assert found.text == "".join(parts)
+    assert found.text == join_sentences(parts, "zh")
+    assert found.text.replace(" ", "") == "".join(parts)
 
 
 def test_learned_positions_are_never_run_out_of(random_model: RandomModel) -> None:
