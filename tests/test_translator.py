@@ -18,6 +18,7 @@ from regard.text.guards import is_copy, is_loop, lost, mend_quotes
 from regard.text.kept import find_kept, fixed, is_all_kept, without
 from regard.text.language import has_han
 from regard.text.normalise import normalise
+from regard.text.sentences import split_sentences
 from regard.translation import Alternative, Translation
 
 SHORT = {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 12}
@@ -243,6 +244,7 @@ PIECES = st.sampled_from(
 @example([" hello  hello 3“ hello 我我“ hello 我"])  # without what was translated, what is kept is a loop
 @example([" hello 。TomTom"])  # a name after a sentence that has no end
 @example(["... 42 我"])  # not the decimals of a number
+@example(["... me@x.org 我"])  # nor points of an address
 def test_no_text_makes_a_babbling_model_break_its_promises(both_ways: Translator, pieces: list[str]) -> None:
     source = "".join(pieces)
     found, _ = both_ways.translate([source, "hello"], **SHORT)  # with a text that somebody reads, nothing is refused
@@ -262,6 +264,7 @@ def test_no_text_makes_a_babbling_model_break_its_promises(both_ways: Translator
         # Each sentence by itself: three of them may well have the same phrase.
         assert not any(is_loop(part, said) for part, said in found.alternatives[0].parts)
     if not found.note and all(span.kind != "symbol" for span in spans):  # what is between symbols is judged alone
+        assert not (len(split_sentences(read)) == 1 and is_loop(read, text))
         assert not is_copy(without(read, fixed(spans)), without(text, fixed(find_kept(text, False))), chinese)
     assert mend_quotes(read, text) == text
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from regard.text.kept import find_kept, fixed, is_all_kept
 from regard.text.language import base_language
-from regard.text.sentences import join_sentences, split_sentences
+from regard.text.sentences import split_sentences
 from regard.text.stand_ins import StandIn, put_in, stand_in
 from regard.text.stretches import Stretch, cut_around, translate_marks
 from regard.text.wrapping import marks_of, unwrap
@@ -90,8 +90,7 @@ class Layout:
 
     def as_parts(self, text: str, stand_ins: Sequence[StandIn]) -> list[Part]:
         # Sentence by sentence, as models are trained: of several at once a small one forgets all but some.
-        sentences = with_words(split_sentences(self.read(text)), self.src_lang)
-        texts = [part for one in sentences for part in self.cut(one)]
+        texts = [part for one in sentences_with_words(self.read(text)) for part in self.cut(one)]
         return [Part(one, tuple(s for s in stand_ins if s.source in one)) for one in texts]
 
     def with_marks(self, piece: Stretch) -> str:
@@ -103,12 +102,16 @@ def parts_of(plan: Sequence[Stretch | Words]) -> list[Part]:
     return [part for one in plan if isinstance(one, Words) for part in one.parts]
 
 
-def with_words(sentences: Sequence[str], lang: str) -> list[str]:
-    """The same, but those without anything to translate, such as "……", together with others."""
+def sentences_with_words(text: str) -> list[str]:
+    """The sentences; those without anything to translate, such as "……", together with others, as they stood."""
     found: list[str] = []
-    for one in sentences:
+    at = begun = 0
+    for one in split_sentences(text):
+        start = text.index(one, at)
+        at = start + len(one)
         if found and (is_all_kept(one) or is_all_kept(found[-1])):
-            found[-1] = join_sentences([found[-1], one], lang)
+            found[-1] = " ".join(text[begun:at].split())
         else:
             found.append(one)
+            begun = start
     return found
