@@ -70,15 +70,18 @@ class TorchTransformer(nn.Module):
         return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.shape[1]])
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        return self.project(self.decode(self.encode(src), src, tgt))
+
+    def encode(self, src: Tensor) -> Tensor:
+        return self.body.encoder(self.embed(src), src_key_padding_mask=src == PAD)  # type: ignore[no-any-return]
+
+    def decode(self, memory: Tensor, src: Tensor, tgt: Tensor) -> Tensor:
         causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
-        padding = src == PAD
-        hidden = self.body(
-            self.embed(src),
-            self.embed(tgt),
-            tgt_mask=causal,
-            src_key_padding_mask=padding,
-            memory_key_padding_mask=padding,
+        return self.body.decoder(  # type: ignore[no-any-return]
+            self.embed(tgt), memory, tgt_mask=causal, memory_key_padding_mask=src == PAD, tgt_is_causal=False
         )
+
+    def project(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.embedding.weight)
 
 

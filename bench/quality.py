@@ -24,11 +24,11 @@ import torch
 from peers import TorchTransformer
 from report import Comparison, Report, options
 from steps import NAMES, Step, dtypes, peer_step, regard_step
-from torch import Tensor, nn
 
 from regard.config import CorpusConfig, DecodeConfig, ModelConfig, RunConfig
 from regard.data.batches import Batch, Batches, Place
 from regard.data.prepare import Prepared
+from regard.decode.batching import plan_batches
 from regard.decode.quality import measure
 from regard.decode.search import pad_sources, search
 from regard.files import default_cache
@@ -42,7 +42,6 @@ from regard.train.tasks import prepare_run
 from regard.train.validation import exactly
 
 RECIPES = Path(__file__).parents[1] / "recipes"
-AT_ONCE = 64
 CPU = torch.device("cpu")
 Translate = Callable[[Sequence[str]], list[str]]
 
@@ -73,23 +72,25 @@ class System:
 
 
 @torch.inference_mode()
-def translate_plainly(model: nn.Module, tokenizer: Tokenizer, sources: Sequence[str]) -> list[str]:
+def translate_plainly(model: TorchTransformer, tokenizer: Tokenizer, sources: Sequence[str]) -> list[str]:
     """Greedily, the whole target again for each token: what a user of nn.Transformer writes."""
     model.eval()
-    translations = []
-    for start in range(0, len(sources), AT_ONCE):
-        src = pad_sources(tokenizer.encode_src(sources[start : start + AT_ONCE]), CPU)
-        tgt = torch.full((len(src), 1), BOS)
+    encoded = tokenizer.encode_src(sources)
+    found: dict[int, str] = {}
+    for batch in plan_batches([len(ids) + 1 for ids in encoded], DecodeConfig().batch_tokens):
+        src = pad_sources([encoded[i] for i in batch], CPU)
+        memory, tgt = model.encode(src), torch.full((len(src), 1), BOS)
         done = torch.zeros(len(src), dtype=torch.bool)
         for _ in range(2 * src.shape[1] + 10):
-            chosen: Tensor = model(src, tgt)[:, -1].argmax(dim=-1)
+            chosen = model.project(model.decode(memory, src, tgt)[:, -1]).argmax(dim=-1)
             tgt = torch.cat([tgt, torch.where(done, EOS, chosen)[:, None]], dim=1)
             done |= chosen == EOS
             if bool(done.all()):
                 break
-        translations += [tokenizer.decode_tgt(before_end(row)) for row in tgt[:, 1:].tolist()]
+        texts = [tokenizer.decode_tgt(before_end(row)) for row in tgt[:, 1:].tolist()]
+        found.update(zip(batch, texts, strict=True))
     model.train()
-    return translations
+    return [found[i] for i in range(len(sources))]
 
 
 def before_end(ids: list[int]) -> list[int]:

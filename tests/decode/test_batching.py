@@ -34,10 +34,19 @@ def test_a_budget_of_nothing_is_refused() -> None:
 @given(lengths=st.lists(st.integers(1, 60), max_size=50), budget=st.integers(1, 200), workers=st.integers(1, 4))
 def test_every_worker_gets_its_share(lengths: list[int], budget: int, workers: int) -> None:
     batches = share_batches(lengths, budget, workers)
-    order = [index for batch in batches for index in batch]
-    assert sorted(order) == list(range(len(lengths)))
-    assert [lengths[i] for i in order] == sorted(lengths, reverse=True)
-    share = max(sum(lengths) / (workers * max(1, -(-sum(lengths) // (budget * workers)))), 1)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    rounds = max(1, -(-sum(lengths) // (budget * workers)))
+    assert len(batches) <= workers * rounds
     for batch in batches:
-        assert sum(lengths[i] for i in batch) < share + 2 * max(lengths)
-    assert len(batches) <= workers * max(1, -(-sum(lengths) // (budget * workers)))
+        assert sum(lengths[i] for i in batch) < sum(lengths) / (workers * rounds) + 2 * max(lengths)
+
+
+def test_all_workers_get_sentences_of_the_same_lengths() -> None:
+    batches = share_batches(list(range(1, 41)), 1_000, 2)
+    assert [len(batch) for batch in batches] == [20, 20]
+    assert [sum(index + 1 for index in batch) for batch in batches] == [410, 410]
+    assert share_batches([1, 2, 3, 4, 5, 6, 7, 8], 9, 2) == [[7], [6, 5], [4, 1, 0], [3, 2]]  # two rounds
+
+
+def test_a_sentence_as_long_as_the_others_together_is_one_workers_share() -> None:
+    assert share_batches([5, 5, 30, 5, 5, 5, 5], 1_000, 2) == [[2], [0, 1, 3, 4, 5, 6]]

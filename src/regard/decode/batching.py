@@ -25,19 +25,23 @@ def plan_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
 
 
 def share_batches(lengths: Sequence[int], batch_tokens: int, workers: int) -> list[list[int]]:
-    """The same for workers that need no padding: as many tokens in each batch, and a batch for every worker.
+    """The same for workers that need no padding: rounds of like length, in each a batch for every worker.
 
-    Where there are more batches than workers, they are a multiple, so that all workers end at about the same time.
+    Within a round a sentence goes to whoever has the fewest tokens. So all have as many tokens, in sentences of the
+    same lengths, and end at about the same time, however long the translations turn out to be.
     """
     if batch_tokens < 1:
         raise ConfigError(f"batch_tokens = {batch_tokens} is too small; the least is 1")
     rounds = math.ceil(sum(lengths) / (batch_tokens * workers))
-    share = sum(lengths) / (rounds * workers) if lengths else 0
     batches: list[list[int]] = []
+    tokens: list[int] = []  # in each batch of the round
     before = 0
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if before >= share * len(batches):
-            batches.append([])
-        batches[-1].append(index)
+        if before * rounds >= sum(lengths) * (len(batches) // workers):
+            batches += [[] for _ in range(workers)]
+            tokens = [0] * workers
+        worker = tokens.index(min(tokens))
+        batches[worker - workers].append(index)
+        tokens[worker] += lengths[index]
         before += lengths[index]
-    return batches
+    return [batch for batch in batches if batch]

@@ -21,6 +21,7 @@ from regard.decode.shortlist import Shortlist
 from regard.text.tokenizer import EOS, PAD
 
 Ids = Sequence[int]
+ENGINE_TOKENS = 768  # a batch's, at most: beyond, an engine is no faster, and the last batches keep one core waiting
 
 
 def pad_sources(sources: Sequence[Ids], device: torch.device) -> Tensor:
@@ -65,7 +66,7 @@ def search(
     found: dict[int, list[Hypothesis]] = {}
     workers = torch.get_num_threads() if isinstance(model, Engine) and observe is None else 1
     if workers > 1:  # an engine's search holds one thread
-        batches = share_batches(sizes, budget, workers)
+        batches = share_batches(sizes, min(budget, ENGINE_TOKENS), workers)
         with ThreadPoolExecutor(workers) as pool:
             for batch, results in zip(batches, pool.map(find, batches), strict=True):
                 found.update(zip(batch, results, strict=True))
