@@ -161,7 +161,7 @@ def race(
             system.train(turn)
             system.measure(pairs, language)
             said = f"step {system.steps:>6,}  {system.seconds / 60:6.1f} minutes  BLEU {system.bleu[-1]:5.2f}"
-            print(f"  {name:<29}{said}", flush=True)
+            print(f"  {name:<32}{said}", flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
