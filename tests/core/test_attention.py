@@ -18,6 +18,7 @@ from regard.core.attention import (
     FUSED_FROM_BFLOAT16,
     MultiHeadAttention,
     fused_attention,
+    fused_pays,
     reference_attention,
 )
 from regard.core.cache import FixedCache
@@ -231,3 +232,10 @@ def test_heads_of_a_size_of_their_own_and_no_biases(kernel: Any) -> None:
         close(attention(x, other), wanted)
         cache = None if other is None else FixedCache(*attention.keys_and_values(other))
         close(attention(x, cache=cache), wanted)
+
+
+def test_pytorchs_fused_kernel_is_for_many_tokens_and_without_dropout() -> None:
+    few, many = torch.zeros(1, 1, 8, 4), torch.zeros(1, 1, 256, 4)
+    assert fused_pays(many, many, 0.0)
+    assert not fused_pays(few, few, 0.0)
+    assert not fused_pays(many, many, 0.1)

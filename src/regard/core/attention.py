@@ -36,7 +36,9 @@ def unchanged(x: Tensor) -> Tensor:
     return x
 
 
-def fused_pays(q_BHLK: Tensor, k_BHMK: Tensor) -> bool:
+def fused_pays(q_BHLK: Tensor, k_BHMK: Tensor, dropout: float) -> bool:
+    if dropout > 0 and q_BHLK.device.type == "cpu":  # it has no dropout there, and would be written out after all
+        return False
     least = FUSED_FROM_BFLOAT16 if q_BHLK.dtype == torch.bfloat16 else FUSED_FROM
     return q_BHLK.shape[2] * k_BHMK.shape[2] >= least or q_BHLK.device.type != "cpu"
 
@@ -142,10 +144,11 @@ class MultiHeadAttention(nn.Module):
         """The heads' values under the kernel that fits; whoever listens to the weights gets the reference."""
         scale = self.scale
         listened = self.scores.heard or self.weights.heard
+        rate = self.dropout.rate if self.training else 0.0
         if not listened and self.kernel == "auto" and bias is None and short_attention_fits(q, k, v, mask):
             return short_attention(q, k, v, mask, scale, self.dropout.threshold if self.dropout.training else 0)
-        if not listened and (self.kernel == "fused" or (self.kernel == "auto" and fused_pays(q, k))):
-            return fused_attention(q, k, v, mask, scale, bias, self.dropout.rate if self.training else 0.0)[0]
+        if not listened and (self.kernel == "fused" or (self.kernel == "auto" and fused_pays(q, k, rate))):
+            return fused_attention(q, k, v, mask, scale, bias, rate)[0]
         seen = {"see_scores": self.scores, "see_weights": self.weights} if listened else {}
         return reference_attention(q, k, v, mask, scale, bias, dropout=self.dropout, **seen)[0]
 

@@ -128,8 +128,9 @@ class LatentAttention(nn.Module):
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """Under the kernel that fits, as in core/attention.py; whoever listens to the weights gets the reference."""
         listened = self.scores.heard or self.weights.heard
-        if fused_pays(q, k) and not listened and k.shape[1] == q.shape[1]:
-            return fused_attention(q, k, v, mask, self.scale, None, self.dropout.rate if self.training else 0.0)[0]
+        rate = self.dropout.rate if self.training else 0.0
+        if fused_pays(q, k, rate) and not listened and k.shape[1] == q.shape[1]:
+            return fused_attention(q, k, v, mask, self.scale, None, rate)[0]
         seen = {"see_scores": self.scores, "see_weights": self.weights} if listened else {}
         return reference_attention(q, k, v, mask, self.scale, None, dropout=self.dropout, **seen)[0]
 
