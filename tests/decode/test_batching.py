@@ -37,7 +37,10 @@ def test_every_worker_gets_its_share(lengths: list[int], budget: int, workers: i
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     rounds = max(1, -(-sum(lengths) // (budget * workers)))
     assert len(batches) <= workers * rounds
+    longest = [lengths[batch[0]] for batch in batches]
+    assert longest == sorted(longest, reverse=True)
     for batch in batches:
+        assert [lengths[i] for i in batch] == sorted((lengths[i] for i in batch), reverse=True)
         assert sum(lengths[i] for i in batch) < sum(lengths) / (workers * rounds) + 2 * max(lengths)
 
 

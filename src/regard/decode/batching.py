@@ -32,12 +32,13 @@ def share_batches(lengths: Sequence[int], batch_tokens: int, workers: int) -> li
     """
     if batch_tokens < 1:
         raise ConfigError(f"batch_tokens = {batch_tokens} is too small; the least is 1")
-    rounds = math.ceil(sum(lengths) / (batch_tokens * workers))
+    total = sum(lengths)
+    rounds = math.ceil(total / (batch_tokens * workers))
     batches: list[list[int]] = []
     tokens: list[int] = []  # in each batch of the round
     before = 0
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if before * rounds >= sum(lengths) * (len(batches) // workers):
+        if before * rounds >= total * (len(batches) // workers):
             batches += [[] for _ in range(workers)]
             tokens = [0] * workers
         worker = tokens.index(min(tokens))
