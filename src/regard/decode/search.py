@@ -21,7 +21,8 @@ from regard.decode.shortlist import Shortlist
 from regard.text.tokenizer import EOS, PAD
 
 Ids = Sequence[int]
-ENGINE_TOKENS = 768  # a batch's, at most: beyond, an engine is no faster, and the last batches keep one core waiting
+# An engine's batch, at most: int8 is slower beyond, float32 a little faster, and the last batches keep a core waiting.
+ENGINE_TOKENS = 768
 
 
 def pad_sources(sources: Sequence[Ids], device: torch.device) -> Tensor:
