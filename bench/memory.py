@@ -1,9 +1,10 @@
-"""Peak memory of training beside nn.Transformer's: a few steps, each system in a process of its own.
+"""Peak memory of training beside nn.Transformer's: steps of many shapes, each system in a process of its own.
 
-    python bench/memory.py                     # small and base
+    python bench/memory.py                     # small and base: half an hour
+    python bench/memory.py --size small --steps 300 --repeats 1
 
 Ours keeps freed memory as `regard train` does; the peer is run as its users run it, which takes less. The second table
-leaves out what importing alone takes. Over hundreds of steps with batches of ever new shapes ours grows (docs/LOG.md).
+leaves out what importing alone takes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from report import Comparison, Report, options
 
-STEPS = 4
+STEPS = {"toy": 4, "small": 60, "base": 12}
 SYSTEMS = ("nn.Transformer float32", "nn.Transformer bf16", "regard float32", "regard bf16")
 
 
@@ -33,7 +34,7 @@ def peak_megabytes() -> float:
         return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
-def run_alone(system: str, size: str) -> None:
+def run_alone(system: str, size: str, steps: int) -> None:
     """Train a little; print the peaks after importing and at the end."""
     import torch
     from peers import TorchTransformer
@@ -52,28 +53,34 @@ def run_alone(system: str, size: str) -> None:
         step = regard_step(Transformer(config_of(size)), dtype)
     else:
         step = peer_step(TorchTransformer(config_of(size)), dtype)
-    for batch in make_batches(STEPS, size):
+    for batch in make_batches(steps, size):
         step(batch)
     print(json.dumps([imported, peak_megabytes()]))
 
 
-def measure(system: str, size: str) -> tuple[float, float]:
+def measure(system: str, size: str, steps: int) -> tuple[float, float]:
     """(megabytes at the peak, those of them that came after importing)"""
-    command = [sys.executable, __file__, "--alone", system, size]
+    command = [sys.executable, __file__, "--alone", system, "--size", size, "--steps", str(steps)]
     imported, peak = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return peak, peak - imported
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = options(__doc__)
-    parser.add_argument("--alone", nargs=2, metavar=("SYSTEM", "SIZE"), help="be the process of one system")
+    parser.add_argument("--size", choices=list(STEPS), help="only this one (default: small and base)")
+    parser.add_argument("--steps", type=int, help=f"of each process (default: {STEPS['small']} and {STEPS['base']})")
+    parser.add_argument("--alone", metavar="SYSTEM", help="be the process of one system")
     args = parser.parse_args(argv)
     if args.alone:
-        return run_alone(*args.alone)
+        return run_alone(args.alone, args.size, args.steps)
     report = Report()
-    sizes, systems = (("toy",), SYSTEMS[::2]) if args.toy else (("small", "base"), SYSTEMS)
+    sizes, systems = (
+        (("toy",), SYSTEMS[::2]) if args.toy else ((args.size,) if args.size else ("small", "base"), SYSTEMS)
+    )
     turns = [
-        (size, {system: measure(system, size) for system in systems}) for _ in range(args.repeats) for size in sizes
+        (size, {system: measure(system, size, args.steps or STEPS[size]) for system in systems})
+        for _ in range(args.repeats)
+        for size in sizes
     ]
     for size in sizes:
         for i, what in enumerate(("peak memory", "peak memory less imports")):

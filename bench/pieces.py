@@ -31,7 +31,7 @@ from regard.core.rotation import rotate
 from regard.core.short_attention import short_attention
 from regard.data.batches import alike_together, cut_to_budget
 from regard.train.loss_kernels import native_slice_loss, plain
-from regard.train.memory import M_MMAP_MAX, M_TOP_PAD, M_TRIM_THRESHOLD, keep_freed_memory
+from regard.train.memory import M_MMAP_MAX, M_TOP_PAD, M_TRIM_THRESHOLD, keep_freed_memory, region
 
 ELEMENTS, ROWS, VOCABULARY = 4096 * 2048, 256, 10_000
 TOKENS, WIDTH, HEADS, LENGTH = 4096, 512, 8, 12  # of a step of `base` with short sentences
@@ -162,7 +162,9 @@ def compare_memory(tokens: int, vocabulary: int, repeats: int) -> Comparison:
 
 
 def hand_back_freed_memory() -> None:
-    """As glibc does by itself."""
+    """As PyTorch and glibc do by themselves."""
+    if (kept := region()) is not None:
+        kept.regard_keep_memory(ctypes.c_bool(False))
     if sys.platform.startswith("linux"):
         mallopt = ctypes.CDLL(None).mallopt
         for name in (M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD):

@@ -40,15 +40,15 @@ class NoKernelsError(Exception):
 
 
 @functools.cache
-def library(source: Path = SOURCE) -> ctypes.CDLL | None:
-    """The compiled kernels of a file, or None where they cannot be had."""
+def library(source: Path = SOURCE, flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
+    """The compiled kernels of a file, or None where they cannot be had. `flags`: more of them for the compiler."""
     try:
-        return load(source)
+        return load(source, flags)
     except NoKernelsError:
         return None
 
 
-def load(source: Path = SOURCE) -> ctypes.CDLL:
+def load(source: Path = SOURCE, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
     """The compiled kernels of a file, compiled now if they have not been."""
     if os.environ.get("REGARD_NATIVE") == "0":
         raise NoKernelsError("the environment variable REGARD_NATIVE is 0")
@@ -56,10 +56,10 @@ def load(source: Path = SOURCE) -> ctypes.CDLL:
     if compiler is None:
         raise NoKernelsError("they need a C++ compiler such as g++")
     try:
-        path = default_cache() / "native" / f"{fingerprint(source, compiler)}.so"
+        path = default_cache() / "native" / f"{fingerprint(source, compiler, flags)}.so"
         if not path.exists():
             LOG.info("compiling %s for this machine, once: some ten seconds", source.name)
-            compile_to(path, source, compiler)
+            compile_to(path, source, compiler, flags)
         return ctypes.CDLL(str(path))
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()
@@ -68,8 +68,8 @@ def load(source: Path = SOURCE) -> ctypes.CDLL:
         raise NoKernelsError(f"they cannot be kept in the cache: {error}") from None
 
 
-def fingerprint(source: Path, compiler: str) -> str:
-    """What the binary depends on: the source, the compiler, the processor that it was tuned for, the C library."""
+def fingerprint(source: Path, compiler: str, flags: tuple[str, ...] = ()) -> str:
+    """What the binary depends on: source, compiler, the processor that it was tuned for, torch, the C library."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = "".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))}))
@@ -77,16 +77,17 @@ def fingerprint(source: Path, compiler: str) -> str:
         processor = platform.processor()
     headers = sorted({*source.parent.glob("*.h"), HEADER})
     texts = [file.read_text("utf-8") for file in (source, *headers)]
-    parts = [*texts, compiler, " ".join(FLAGS), platform.machine(), processor, *platform.libc_ver()]
+    flags_used, versions = " ".join(FLAGS + flags), (torch.__version__, *platform.libc_ver())
+    parts = [*texts, compiler, flags_used, platform.machine(), processor, *versions]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
-def compile_to(path: Path, source: Path, compiler: str) -> None:
+def compile_to(path: Path, source: Path, compiler: str, flags: tuple[str, ...]) -> None:
     """Compile in a folder of one's own, then rename: two at once, processes or threads, do no harm."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=path.parent) as folder:
         made = Path(folder) / path.name
-        command = [compiler, *FLAGS, f"-I{HEADER.parent}", str(source), "-o", str(made)]
+        command = [compiler, *FLAGS, f"-I{HEADER.parent}", str(source), "-o", str(made), *flags]
         subprocess.run(command, check=True, capture_output=True)
         sync(made)  # half of it under its name would never be compiled again
         made.rename(path)

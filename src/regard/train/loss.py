@@ -9,7 +9,8 @@ and gradient are computed, and only the gradients of the hidden vectors and of t
 of the smoothing never touches a logit: its loss is −ε · (h · mean row of the matrix − log-sum-exp), and its
 gradient is that row.
 
-Shapes: N target positions (padding left out), D model, V vocabulary, C rows of a slice.
+Shapes: N target positions (padding left out), P passes over them (1, or 2 with R-Drop), D model, V vocabulary, C rows
+of a slice.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.train.loss_kernels import slice_loss
 
 SLICE = 512  # rows: fewer are slower; more gain little and hold more logits at once
+WHOLE = (
+    64  # the last slice gets empty rows up to a multiple: products of ever new sizes fill oneDNN's cache of their code
+)
 
 
 class SummedLoss(NamedTuple):
@@ -66,19 +71,26 @@ class _VocabularyLoss(torch.autograd.Function):
         exact = torch.promote_types(hidden_ND.dtype, torch.float32)
         weight = weight_VD.to(hidden_ND.dtype)
         mean_row_D = weight_VD.mean(dim=0, dtype=exact)
-        grad_hidden_ND = torch.empty_like(hidden_ND) if learning else None
+        grad_hidden_ND = hidden_ND.new_empty(hidden_ND.shape) if learning else None
         grad_weight_VD = torch.zeros_like(weight_VD, dtype=exact) if learning else None
         objective, nll = hidden_ND.new_zeros((), dtype=exact), hidden_ND.new_zeros((), dtype=exact)
-        for rows in slices(len(hidden_ND), paired=r_drop > 0, device=hidden_ND.device):
-            hidden_CD, targets_C = hidden_ND[rows], targets_N[rows]
+        passes, size = 2 if r_drop else 1, hidden_ND.shape[1]
+        hidden_PND, targets_PN = hidden_ND.reshape(passes, -1, size), targets_N.reshape(passes, -1)
+        for rows in slices(hidden_PND.shape[1], SLICE // passes):
+            real = rows.stop - rows.start
+            empty = -real % WHOLE
+            hidden_CD = F.pad(hidden_PND[:, rows], (0, 0, 0, empty)).flatten(0, 1)
+            targets_C = F.pad(targets_PN[:, rows], (0, empty)).flatten()
             found = slice_loss(hidden_CD @ weight.T, targets_C, 1 - smoothing, r_drop / 2)
-            right, even = found.logp_right_C.sum(), (hidden_CD.to(exact) @ mean_row_D).sum() - found.log_sum_C.sum()
+            right, log_sum = (x.view(passes, -1)[:, :real].sum() for x in (found.logp_right_C, found.log_sum_C))
+            even = (hidden_CD.to(exact) @ mean_row_D).sum() - log_sum
             nll -= right
             objective -= (1 - smoothing) * right + smoothing * even
-            if found.divergence is not None:
+            if found.divergence is not None:  # an empty row does not differ from itself
                 objective += r_drop / 2 * found.divergence
             if grad_hidden_ND is not None and grad_weight_VD is not None:
-                grad_hidden_ND[rows] = found.grad_CV @ weight
+                by_hidden_PCD = (found.grad_CV @ weight).view(passes, -1, size)
+                grad_hidden_ND.view(hidden_PND.shape)[:, rows] = by_hidden_PCD[:, :real]
                 grad_weight_VD += found.grad_CV.T @ hidden_CD
         if smoothing and grad_hidden_ND is not None and grad_weight_VD is not None:
             grad_hidden_ND -= (smoothing * mean_row_D).to(grad_hidden_ND.dtype)
@@ -94,10 +106,5 @@ class _VocabularyLoss(torch.autograd.Function):
         return grad_hidden_ND.mul_(grad.to(grad_hidden_ND.dtype)), grad_weight_VD.mul_(grad), None, None, None, None
 
 
-def slices(count: int, paired: bool, device: torch.device) -> list[Any]:
-    """The rows of each slice; paired, a row of the first half goes with its like in the second."""
-    if not paired:
-        return [slice(start, start + SLICE) for start in range(0, count, SLICE)]
-    half, step = count // 2, SLICE // 2
-    first = [torch.arange(start, min(start + step, half), device=device) for start in range(0, half, step)]
-    return [torch.cat([rows, rows + half]) for rows in first]
+def slices(count: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
