@@ -17,6 +17,9 @@
 using bf16 = uint16_t;
 constexpr int LANES = 16;
 using Floats = float __attribute__((vector_size(64)));
+using Ints = int32_t __attribute__((vector_size(64)));
+using Halves = uint16_t __attribute__((vector_size(32)));
+using Bytes = uint8_t __attribute__((vector_size(16)));
 
 inline int64_t in_groups(int64_t count, int64_t of = LANES) { return (count + of - 1) / of * of; }
 
@@ -49,26 +52,41 @@ inline void write(bf16& to, float value) {
   to = static_cast<bf16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// A row of numbers, from their form and into it.
+// A vector of numbers, from their form and into it.
+inline Floats read_vector(const float* from) {
+  Floats numbers;
+  std::memcpy(&numbers, from, sizeof numbers);
+  return numbers;
+}
+inline Floats read_vector(const bf16* from) {
+  Halves halves;
+  std::memcpy(&halves, from, sizeof halves);
+  return Floats(__builtin_convertvector(halves, Ints) << 16);
+}
+
+inline void write_vector(Floats numbers, float* to) { std::memcpy(to, &numbers, sizeof numbers); }
+inline void write_vector(Floats numbers, bf16* to) {
+#if defined(__AVX512BF16__)
+  const __m256bh rounded = _mm512_cvtneps_pbh(__m512(numbers));
+  std::memcpy(to, &rounded, sizeof rounded);
+#else
+  for (int lane = 0; lane < LANES; ++lane) write(to[lane], numbers[lane]);
+#endif
+}
+
+// A row of numbers, likewise.
 template <typename T>
 void fetch(const T* from, float* to, int64_t size) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) to[i] = read(from[i]);
+  int64_t i = 0;
+  for (; i + LANES <= size; i += LANES) write_vector(read_vector(from + i), to + i);
+  for (; i < size; ++i) to[i] = read(from[i]);
 }
 
 template <typename T>
 void keep(const float* from, T* to, int64_t size) {
   int64_t i = 0;
-#if defined(__AVX512BF16__)
-  if constexpr (std::is_same_v<T, bf16>) {
-    for (; i + LANES <= size; i += LANES) {
-      const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
-      std::memcpy(to + i, &rounded, sizeof rounded);
-    }
-  }
-#endif
-#pragma omp simd
-  for (int64_t rest = i; rest < size; ++rest) write(to[rest], from[rest]);
+  for (; i + LANES <= size; i += LANES) write_vector(read_vector(from + i), to + i);
+  for (; i < size; ++i) write(to[i], from[i]);
 }
 
 // Element (sentence, head, row, i) stands at data + the strides of the first three + i.
@@ -92,39 +110,80 @@ void turn(const T* from, T* to, int64_t K, const float* cos, const float* sin) {
   }
 }
 
-// e^x to about 1e-7 relative: 2^n by the exponent bits, the rest by a polynomial. Branchless, so that it vectorises.
-inline float fast_exp(float x) {
-  x = std::min(std::max(x, -87.0f), 88.0f);
-  float scaled = x * 1.44269504f;
-  float whole = std::nearbyint(scaled);
-  float rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
+inline float largest(Floats x) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_ps(__m512(x));
+#else
+  float most = x[0];
+  for (int lane = 1; lane < LANES; ++lane) most = std::max(most, x[lane]);
+  return most;
+#endif
+}
+
+inline float total(Floats x) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps(__m512(x));
+#else
+  float sum = 0;
+  for (int lane = 0; lane < LANES; ++lane) sum += x[lane];
+  return sum;
+#endif
+}
+
+inline float nearest(float x) { return std::nearbyint(x); }
+inline Floats nearest(Floats x) {
+#if defined(__AVX512F__)
+  return Floats(_mm512_roundscale_ps(__m512(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#else
+  for (int lane = 0; lane < LANES; ++lane) x[lane] = std::nearbyint(x[lane]);
+  return x;
+#endif
+}
+
+inline float power_of_two(float whole) {
+  const int32_t bits = (static_cast<int32_t>(whole) + 127) << 23;
+  float power;
+  std::memcpy(&power, &bits, sizeof power);
+  return power;
+}
+inline Floats power_of_two(Floats whole) { return Floats((__builtin_convertvector(whole, Ints) + 127) << 23); }
+
+// e^x to about 1e-7 relative: 2^n by the exponent bits, the rest by a polynomial. Branchless, so that it vectorises;
+// of a number or of a vector.
+template <typename F>
+inline F fast_exp(F x) {
+  const F least = F{} - 87.0f, most = F{} + 88.0f;
+  x = x < least ? least : x;
+  x = x > most ? most : x;
+  const F whole = nearest(x * 1.44269504f);
+  const F rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+  F p = F{} + 1.9875691500e-4f;
   p = p * rest + 1.3981999507e-3f;
   p = p * rest + 8.3334519073e-3f;
   p = p * rest + 4.1665795894e-2f;
   p = p * rest + 1.6666665459e-1f;
   p = p * rest + 5.0000001201e-1f;
   p = p * rest * rest + rest + 1.0f;
-  int32_t bits = (static_cast<int32_t>(whole) + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, 4);
-  return p * power;
+  return p * power_of_two(whole);
 }
 
 // Scores become weights that add up to 1; those of −∞ have none, and if there are no others all are NaN, as in PyTorch.
+// `count` is one of whole vectors.
 inline void softmax(float* scores, int64_t count) {
-  float top = -INFINITY, sum = 0;
-#pragma omp simd reduction(max : top)
-  for (int64_t m = 0; m < count; ++m) top = std::max(top, scores[m]);
-#pragma omp simd reduction(+ : sum)
-  for (int64_t m = 0; m < count; ++m) {
-    const float below = scores[m] - top, weight = fast_exp(below);
-    scores[m] = below < -87.0f ? 0.0f : weight;
-    sum += scores[m];
+  Floats best = read_vector(scores), sum = {};
+  for (int64_t m = LANES; m < count; m += LANES) {
+    const Floats next = read_vector(scores + m);
+    best = next > best ? next : best;
   }
-  const float share = 1.0f / sum;
-#pragma omp simd
-  for (int64_t m = 0; m < count; ++m) scores[m] *= share;
+  const float top = largest(best);
+  for (int64_t m = 0; m < count; m += LANES) {
+    const Floats below = read_vector(scores + m) - top;
+    const Floats weights = below < Floats{} - 87.0f ? Floats{} : fast_exp(below);
+    write_vector(weights, scores + m);
+    sum += weights;
+  }
+  const float share = 1.0f / total(sum);
+  for (int64_t m = 0; m < count; m += LANES) write_vector(read_vector(scores + m) * share, scores + m);
 }
 
 // A byte for each of eight neighbours, from a counter: the same (seed, place) always gives the same bytes, so that
@@ -140,29 +199,51 @@ inline uint64_t eight_bytes(uint64_t seed, uint64_t place) {
 class RowDropout {
  public:
   RowDropout(int threshold, uint64_t seed, int64_t size)
-      : threshold_(threshold), seed_(seed), size_(size), bytes_(in_groups(size) / 8), factors_(in_groups(size), 1.0f) {}
+      : threshold_(threshold),
+        scale_(256.0f / (256 - threshold)),
+        seed_(seed),
+        size_(size),
+        words_(in_groups(size) / 8),
+        factors_(in_groups(size), 1.0f) {}
 
   // 0 where an element of the row is dropped, else the scale; up to a whole vector.
   const float* factors(int64_t row) {
     if (threshold_ == 0) return factors_.data();
+    return size_ <= 2 * LANES ? few_factors(row) : many_factors(row);
+  }
+
+ private:
+  // A loop over a few words, or lanes, takes longer to begin than to end; so these stand alone.
+  const float* few_factors(int64_t row) {
+    const int64_t groups = (size_ + 7) / 8;
+    for (int64_t group = 0; group < groups; ++group) words_[group] = eight_bytes(seed_, row * groups + group);
+    for (int64_t d = 0; d < size_; d += LANES) {
+      Bytes bytes;
+      std::memcpy(&bytes, words_.data() + d / 8, sizeof bytes);
+      const auto kept = __builtin_convertvector(bytes, Ints) >= threshold_;
+      write_vector(kept ? Floats{} + scale_ : Floats{}, factors_.data() + d);
+    }
+    return factors_.data();
+  }
+
+  const float* many_factors(int64_t row) {
     const int64_t groups = (size_ + 7) / 8, lanes = factors_.size();
-    uint64_t* words = bytes_.data();
+    uint64_t* words = words_.data();
 #pragma omp simd
     for (int64_t group = 0; group < groups; ++group) {
       words[group] = eight_bytes(seed_, static_cast<uint64_t>(row * groups + group));
     }
     const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words);
-    const float scale = 256.0f / (256 - threshold_);
     float* factors = factors_.data();
 #pragma omp simd
-    for (int64_t d = 0; d < lanes; ++d) factors[d] = bytes[d] >= threshold_ ? scale : 0.0f;
+    for (int64_t d = 0; d < lanes; ++d) factors[d] = bytes[d] >= threshold_ ? scale_ : 0.0f;
     return factors;
   }
 
- private:
   int threshold_;
+  float scale_;
   uint64_t seed_;
   int64_t size_;
-  std::vector<uint64_t> bytes_;
+  std::vector<uint64_t> words_;
   std::vector<float> factors_;
 };

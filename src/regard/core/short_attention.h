@@ -101,7 +101,11 @@ void gather_transposed(const T* from, int64_t stride, int64_t next, int64_t coun
       Floats block[LANES] = {};
       for (int64_t row = 0; row < rows; ++row) {
         const T* source = from + (r + row) * stride + i;
-        for (int64_t lane = 0; lane < columns; ++lane) block[row][lane] = read(source[lane]);
+        if (columns == LANES) {
+          block[row] = read_vector(source);
+        } else {
+          for (int64_t lane = 0; lane < columns; ++lane) block[row][lane] = read(source[lane]);
+        }
       }
       transpose(block);
       for (int64_t column = 0; column < columns; ++column) {
@@ -209,7 +213,7 @@ class Bounds {
   Scratch bounds_;
 };
 
-// weights_BHLM = softmax(q kᵀ · scale), out_BLHK = dropout(weights) v.
+// weights_BHLM = softmax(q kᵀ · scale), M up to a whole vector; out_BLHK = dropout(weights) v.
 template <typename T>
 void attend(const AttentionCall<T>& c, T* weights, T* out) {
   const int64_t L = c.queries, M = c.keys, K = c.size, width = c.heads * K;
@@ -228,14 +232,14 @@ void attend(const AttentionCall<T>& c, T* weights, T* out) {
         for (int64_t l = 0; l < L; ++l) {
           const int64_t row = (b * c.heads + h) * L + l;
           float* line = scores.row(l);
-          const float* bound = bounds.row(b, l);  // first in std::min, so that it bars a NaN too
-#pragma omp simd
-          for (int64_t m = 0; m < scores.columns; ++m) line[m] = std::min(bound[m], line[m] * c.scale);
+          const float *bound = bounds.row(b, l), *factors = dropout.factors(row);
+          for (int64_t m = 0; m < scores.columns; m += LANES) {
+            const Floats score = read_vector(line + m) * c.scale, most = read_vector(bound + m);
+            write_vector(score < most ? score : most, line + m);  // so that a NaN is barred too
+          }
           softmax(line, scores.columns);
-          const float* factors = dropout.factors(row);
-          keep(line, weights + row * M, M);
-#pragma omp simd
-          for (int64_t m = 0; m < scores.columns; ++m) line[m] *= factors[m];
+          keep(line, weights + row * scores.columns, scores.columns);
+          for (int64_t m = 0; m < scores.columns; m += LANES) write_vector(read_vector(line + m) * read_vector(factors + m), line + m);
         }
         multiply(rows_of(scores), L, v, M, mixed);
         scatter(mixed, out + b * L * width + h * K, width, L, K);
@@ -263,15 +267,18 @@ void attend_backward(const AttentionCall<T>& c, const T* weights, const T* grad_
         for (int64_t l = 0; l < L; ++l) {
           const int64_t row = (b * c.heads + h) * L + l;
           const float* factors = dropout.factors(row);
-          const T* weight = weights + row * M;
-          float *line = by_scores.row(l), *dropped = kept.row(l), mean = 0;
-          fetch(weight, dropped, M);
-#pragma omp simd reduction(+ : mean)
-          for (int64_t m = 0; m < kept.columns; ++m) mean += line[m] * factors[m] * dropped[m];
-#pragma omp simd
-          for (int64_t m = 0; m < kept.columns; ++m) {
-            line[m] = dropped[m] * (line[m] * factors[m] - mean) * c.scale;
-            dropped[m] *= factors[m];
+          const T* weight = weights + row * kept.columns;
+          float *line = by_scores.row(l), *dropped = kept.row(l);
+          Floats sums = {};
+          for (int64_t m = 0; m < kept.columns; m += LANES) {
+            const Floats by_weight = read_vector(line + m) * read_vector(factors + m);
+            sums += by_weight * read_vector(weight + m);
+            write_vector(by_weight, line + m);
+            write_vector(read_vector(weight + m) * read_vector(factors + m), dropped + m);
+          }
+          const float mean = total(sums);
+          for (int64_t m = 0; m < kept.columns; m += LANES) {
+            write_vector(read_vector(weight + m) * (read_vector(line + m) - mean) * c.scale, line + m);
           }
         }
         multiply(rows_of(by_scores), L, k, M, by_q);

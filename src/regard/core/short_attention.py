@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.core.native import SUFFIXES, Strided, draw_seed, head_rows, kernel, library, pointer
 
+LANES = 16  # of a vector: the weights of a query are kept up to a whole one
 LONGEST = 64  # queries, and keys: beyond, PyTorch's own products win
 
 
@@ -79,7 +80,8 @@ class _ShortAttention(torch.autograd.Function):
     ) -> Tensor:
         B, H, L, K = q_BHLK.shape
         seed = draw_seed() if threshold else 0
-        weights_BHLM, out_BLHK = q_BHLK.new_empty(B, H, L, k_BHMK.shape[2]), q_BHLK.new_empty(B, L, H, K)
+        columns = -(-k_BHMK.shape[2] // LANES) * LANES
+        weights_BHLM, out_BLHK = q_BHLK.new_empty(B, H, L, columns), q_BHLK.new_empty(B, L, H, K)
         call = _Call(q_BHLK, k_BHMK, v_BHMK, mask, scale, threshold, seed)
         kernel("attention", q_BHLK.dtype)(ctypes.byref(call), pointer(weights_BHLM), pointer(out_BLHK))
         ctx.save_for_backward(q_BHLK, k_BHMK, v_BHMK, weights_BHLM)
