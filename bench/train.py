@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = options(__doc__)
     parser.add_argument("--size", choices=["small", "base", "both"], default="both")
     args = parser.parse_args(argv)
-    keep_freed_memory()  # for all of them: the comparison is of the steps, not of the allocator
+    keep_freed_memory(products=1024)  # of all the systems; the comparison is of their steps, not of the allocator
     report = Report()
     sizes = ("toy",) if args.toy else ("small", "base") if args.size == "both" else (args.size,)
     for size in sizes:

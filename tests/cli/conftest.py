@@ -20,6 +20,7 @@ from regard.files import atomic_folder
 from regard.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
 from regard.text.tokenizer import Tokenizer, Vocabulary, train_vocabulary
+from regard.train import memory
 
 SENTENCES = ["the cat sat on the mat", "a dog runs", "two dogs run on a mat", "我 爱 你", "the dog sat"] * 4
 
@@ -49,6 +50,7 @@ def _compiled() -> None:
         native.load()  # in the cache that `doctor` looks into
     native.library()  # and in this process, by the calls that commands make, whatever cache a test may choose
     native.library(engine.SOURCE)
+    memory.region()
 
 
 @pytest.fixture

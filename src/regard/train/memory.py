@@ -26,10 +26,10 @@ CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")  # oneDNN's o
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory(products: int = PRODUCTS) -> bool:
     """From now on, in this process, which best has multiplied nothing yet; False where it cannot be done."""
     for name in CACHES:
-        os.environ.setdefault(name, str(PRODUCTS))
+        os.environ.setdefault(name, str(products))
     if (kept := region()) is None:
         return keep_heap()
     kept.regard_keep_memory(ctypes.c_bool(True))
