@@ -41,6 +41,13 @@ def test_the_models_are_in_it(wheel: Path) -> None:
     assert {f"regard/bundled/{model}/{name}" for model in MODELS for name in FILES} <= names
 
 
+def test_the_kernels_are_in_it(wheel: Path) -> None:
+    """As source: they are compiled where they are used."""
+    sources = [path for ending in ("*.cpp", "*.h") for path in (ROOT / "src" / "regard").rglob(ending)]
+    assert sources
+    assert {path.relative_to(ROOT / "src").as_posix() for path in sources} <= set(zipfile.ZipFile(wheel).namelist())
+
+
 def test_installed_it_translates(wheel: Path, tmp_path: Path) -> None:
     run(["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", tmp_path, wheel], tmp_path)
     found = run(["-c", "import regard; print(regard.__file__)"], tmp_path, PYTHONPATH=str(tmp_path))
