@@ -17,7 +17,7 @@ from pathlib import Path
 
 from report import Comparison, Report, options
 
-STEPS = {"toy": 4, "small": 60, "base": 12}
+STEPS = {"toy": 4, "small": 30, "base": 6}
 SYSTEMS = ("nn.Transformer float32", "nn.Transformer bf16", "regard float32", "regard bf16")
 
 
