@@ -209,37 +209,28 @@ class RowDropout {
   // 0 where an element of the row is dropped, else the scale; up to a whole vector.
   const float* factors(int64_t row) {
     if (threshold_ == 0) return factors_.data();
-    return size_ <= 2 * LANES ? few_factors(row) : many_factors(row);
-  }
-
- private:
-  // A loop over a few words, or lanes, takes longer to begin than to end; so these stand alone.
-  const float* few_factors(int64_t row) {
-    const int64_t groups = (size_ + 7) / 8;
-    for (int64_t group = 0; group < groups; ++group) words_[group] = eight_bytes(seed_, row * groups + group);
-    for (int64_t d = 0; d < size_; d += LANES) {
-      Bytes bytes;
-      std::memcpy(&bytes, words_.data() + d / 8, sizeof bytes);
-      const auto kept = __builtin_convertvector(bytes, Ints) >= threshold_;
-      write_vector(kept ? Floats{} + scale_ : Floats{}, factors_.data() + d);
-    }
-    return factors_.data();
-  }
-
-  const float* many_factors(int64_t row) {
     const int64_t groups = (size_ + 7) / 8, lanes = factors_.size();
     uint64_t* words = words_.data();
 #pragma omp simd
     for (int64_t group = 0; group < groups; ++group) {
       words[group] = eight_bytes(seed_, static_cast<uint64_t>(row * groups + group));
     }
-    const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words);
     float* factors = factors_.data();
+    if (lanes <= 2 * LANES) {  // so few that the loop below would take longer to begin than to end
+      for (int64_t d = 0; d < lanes; d += LANES) {
+        Bytes bytes;
+        std::memcpy(&bytes, words + d / 8, sizeof bytes);
+        write_vector(__builtin_convertvector(bytes, Ints) >= threshold_ ? Floats{} + scale_ : Floats{}, factors + d);
+      }
+      return factors;
+    }
+    const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words);
 #pragma omp simd
     for (int64_t d = 0; d < lanes; ++d) factors[d] = bytes[d] >= threshold_ ? scale_ : 0.0f;
     return factors;
   }
 
+ private:
   int threshold_;
   float scale_;
   uint64_t seed_;

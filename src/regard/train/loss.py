@@ -25,9 +25,8 @@ from torch.autograd.function import once_differentiable
 from regard.train.loss_kernels import slice_loss
 
 SLICE = 512  # rows: fewer are slower; more gain little and hold more logits at once
-WHOLE = (
-    64  # the last slice gets empty rows up to a multiple: products of ever new sizes fill oneDNN's cache of their code
-)
+# The last slice gets empty rows up to a multiple: the code of products of ever new sizes would fill oneDNN's cache.
+WHOLE = 64
 
 
 class SummedLoss(NamedTuple):
