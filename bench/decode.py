@@ -33,7 +33,7 @@ from peers import build_marian, missing
 from report import Comparison, Report, options
 from work import TOY_VOCABULARY, VOCABULARY, config_of, make_tokenizer, multi30k, write_random_model
 
-from regard.config import DecodeConfig, SearchPrecision
+from regard.config import DecodeConfig, Precision
 from regard.core.precision import choose_dtype
 from regard.data.lines import read_lines
 from regard.decode.engine import Form, build_engine
@@ -52,7 +52,7 @@ CPU = torch.device("cpu")
 COUNTS = {1: 8, 64: 128}  # sentences, by the size of a batch
 TOY_COUNTS = {1: 2, 4: 8}
 LONGEST = 256
-PRECISIONS: tuple[SearchPrecision, ...] = ("float32", "bfloat16", "int8")
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")
 Ids = list[int]
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.int8 import use_int8
 from regard.core.precision import choose_dtype
 from regard.data.batches import Batch
 from regard.models.transformer import Transformer
@@ -43,15 +44,20 @@ def update(optimizer: torch.optim.Optimizer, lr: float) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
-def regard_step(model: Transformer, dtype: torch.dtype, rate: Rate = constant) -> Step:
+def regard_step(model: Transformer, dtype: torch.dtype, rate: Rate = constant, in_int8: bool = False) -> Step:
     model.compute_dtype = dtype
+    if in_int8:
+        use_int8(model)
     optimizer = build_optimizer("adam", model.parameters(), BETAS, EPS, 0.0)
     steps = count(1)
 
     def step(batch: Batch) -> float:
         src, tgt_in, tgt_out = tensors(batch)
         hidden, real = model.hidden(src, tgt_in), tgt_out != PAD
-        loss = vocabulary_loss(hidden[real], model.output.weight, tgt_out[real], SMOOTHING).objective / batch.n_tokens
+        summed = vocabulary_loss(
+            hidden[real], model.output.weight, tgt_out[real], SMOOTHING, in_int8=model.output.in_int8
+        )
+        loss = summed.objective / batch.n_tokens
         loss.backward()
         update(optimizer, rate(next(steps)))
         return loss.item()

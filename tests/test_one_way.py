@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.config import SearchPrecision
+from regard.config import Precision
 from regard.core.taps import listen
 from regard.decode.engine import Engine
 from regard.decode.hypothesis import penalise_length
@@ -299,7 +299,7 @@ def test_the_weights_are_those_in_the_folder(random_model: RandomModel) -> None:
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8", "auto"])
 def test_rounded_numbers_say_nearly_the_same(
-    precision: SearchPrecision, reverse: OneWay, reverse_test: list[tuple[str, str]]
+    precision: Precision, reverse: OneWay, reverse_test: list[tuple[str, str]]
 ) -> None:
     sources = [source for source, _ in reverse_test]
     low = OneWay(reverse.folder, precision)

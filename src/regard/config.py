@@ -76,7 +76,6 @@ __all__ = [
     "RecurrentConfig",
     "RunConfig",
     "ScheduleKind",
-    "SearchPrecision",
     "Sharing",
     "T5Config",
     "TokenizerConfig",
@@ -95,8 +94,7 @@ __all__ = [
 ]
 
 TokenizerKind = Literal["bpe", "unigram", "characters"]  # characters: for models of one text
-Precision = Literal["auto", "float32", "bfloat16"]
-SearchPrecision = Literal["auto", "float32", "bfloat16", "int8"]
+Precision = Literal["auto", "float32", "bfloat16", "int8"]
 OptimizerKind = Literal["adam", "adamw", "adafactor"]
 ScheduleKind = Literal["inverse_sqrt", "cosine", "constant"]
 Metric = Literal["loss", "bleu", "chrf", "accuracy"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard import config as settings
-from regard.config import DecodeConfig, SearchPrecision
+from regard.config import DecodeConfig, Precision
 from regard.core.taps import Tap, tap_paths
 from regard.decode.batching import plan_batches
 from regard.decode.engine import build_searcher
@@ -54,12 +54,12 @@ MAX_WHOLE = 2048
 class OneWay(Translates):
     """A trained model, ready to translate."""
 
-    def __init__(self, folder: str | Path, precision: SearchPrecision = "float32", *, shortlist: bool = False) -> None:
+    def __init__(self, folder: str | Path, precision: Precision = "float32", *, shortlist: bool = False) -> None:
         """`precision` of the search: "float32" is exact; "auto" is the fastest here. Scores and traces are exact.
 
         With `shortlist`, a search looks only at words that the folder's shortlist has for its sources.
         """
-        self.precision: SearchPrecision = settings.convert(SearchPrecision, precision, "precision")
+        self.precision: Precision = settings.convert(Precision, precision, "precision")
         folder = Path(folder)
         description = read_description(folder)
         self.folder = folder

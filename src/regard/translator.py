@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.config import SearchPrecision, convert
+from regard.config import Precision, convert
 from regard.errors import ConfigError
 from regard.guarded import Guarded
 from regard.shelf import InstalledModel, find_folder, models_for, nothing_for
@@ -50,7 +50,7 @@ class Translator(Translates):
     def __init__(
         self,
         folder: str | Path | None = None,
-        precision: SearchPrecision = "float32",
+        precision: Precision = "float32",
         *,
         source: str | None = None,
         to: str | None = None,
@@ -67,7 +67,7 @@ class Translator(Translates):
         `shortlist`: search only among words that the model's shortlist has for a text (`regard shortlist`), faster and
         not exact: a translation may then depend on what else is translated with it.
         """
-        self.precision: SearchPrecision = convert(SearchPrecision, precision, "precision")
+        self.precision: Precision = convert(Precision, precision, "precision")
         self.shortlist = shortlist
         self.source, self.to = source, to
         self.script: ChineseScript | None = script or script_of(to or "") or ("simplified" if folder is None else None)

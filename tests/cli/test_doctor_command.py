@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.core.precision import choose_dtype
+from regard.core.precision import choose_dtype, takes_int8
 
 
 def test_json(regard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,8 +24,11 @@ def test_json(regard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["threads"] == torch.get_num_threads()
     assert found["cores"] >= 1
     assert found["disk_free_bytes"] > 0
-    assert f"torch.{found['precision']}" == str(choose_dtype("auto", torch.device(found["device"])))
-    assert set(found["gflops"]) == {"float32", "bfloat16"}
+    device = torch.device(found["device"])
+    in_int8 = takes_int8("auto", device)
+    chosen = "int8" if in_int8 else str(choose_dtype("auto", device)).removeprefix("torch.")
+    assert found["precision"] == chosen
+    assert set(found["gflops"]) == {"float32", "bfloat16", *(["int8"] if in_int8 else [])}
     assert all(speed > 0 for speed in found["gflops"].values())
     assert found["variables"].items() >= {"REGARD_DATA": "/some/where", "REGARD_MODLE": "mistyped"}.items()
     assert found["variables"]["REGARD_MODEL"] is None

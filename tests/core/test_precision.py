@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.core.precision import choose_dtype, cpu_matrix_units
+from regard.core.precision import choose_dtype, cpu_has_vnni, cpu_matrix_units, takes_int8
 
 CPU = torch.device("cpu")
 
@@ -34,4 +34,20 @@ def test_what_onednn_may_not_use_is_not_there(monkeypatch: pytest.MonkeyPatch) -
     assert cpu_matrix_units() == ("AVX512-BF16" if best else "")
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     assert cpu_matrix_units() == ""
+    assert not cpu_has_vnni()
     assert choose_dtype("auto", CPU) == torch.float32
+    assert not takes_int8("auto", CPU)
+
+
+def test_int8_is_for_who_has_vnni_and_no_amx(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert takes_int8("int8", CPU)
+    assert not takes_int8("bfloat16", CPU)
+    assert not takes_int8("float32", CPU)
+    assert takes_int8("auto", CPU) == (cpu_has_vnni() and cpu_matrix_units() != "AMX")
+    assert not takes_int8("auto", torch.device("meta"))
+    monkeypatch.setenv("REGARD_NATIVE", "0")
+    assert not takes_int8("auto", CPU)
+
+
+def test_between_products_int8_is_as_auto() -> None:
+    assert choose_dtype("int8", CPU) == choose_dtype("auto", CPU)

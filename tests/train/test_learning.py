@@ -1,9 +1,11 @@
-"""The whole learns: a toy task to the end, and in either precision along the same curve."""
+"""The whole learns: a toy task to the end, and in every precision along the same curve."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from regard.data.toy import toy_pairs
 from regard.train.launch import start
@@ -40,9 +42,10 @@ def test_copying_is_learnt(toy_run: Any, heard: Any, tmp_path: Path) -> None:
     assert right >= 95
 
 
-def test_bfloat16_learns_along_the_curve_of_float32(toy_run: Any, heard: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("low", ["bfloat16", "int8"])
+def test_it_learns_along_the_curve_of_float32(low: str, toy_run: Any, heard: Any, tmp_path: Path) -> None:
     curves = {}
-    for precision in ("float32", "bfloat16"):
+    for precision in ("float32", low):
         run = toy_run(
             f"train.precision={precision}", "train.max_steps=60", "train.validate_every=60", "model.d_model=32"
         )
@@ -50,7 +53,7 @@ def test_bfloat16_learns_along_the_curve_of_float32(toy_run: Any, heard: Any, tm
         start(run, RunFolder(tmp_path / precision), heard)
         curves[precision] = [report.loss for report in heard.steps]
         assert len(curves[precision]) == 60
-    assert curves["float32"] != curves["bfloat16"]  # it was another computation
+    assert curves["float32"] != curves[low]  # it was another computation
     ends = {precision: sum(curve[-20:]) / 20 for precision, curve in curves.items()}
     assert ends["float32"] < 0.9 * curves["float32"][0]
-    assert abs(ends["bfloat16"] / ends["float32"] - 1) < 0.03
+    assert abs(ends[low] / ends["float32"] - 1) < 0.03

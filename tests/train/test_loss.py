@@ -81,6 +81,29 @@ def test_bf16_is_close_to_float32() -> None:
     assert difference < 0.02
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_int8_is_close_and_right_on_average(r_drop: float) -> None:
+    """Two slices, the last with empty rows, and a bias: sizes that fill neither words nor panels."""
+    torch.manual_seed(3)
+    count = 1060 if r_drop else 530
+    targets = torch.randint(203, (530,)).repeat(2 if r_drop else 1)
+    leaves = [x.requires_grad_() for x in (torch.randn(count, 30), 0.3 * torch.randn(203, 30), torch.randn(203))]
+    hidden, weight, bias = leaves
+
+    def found(in_int8: bool) -> tuple[float, list[Tensor]]:
+        loss = vocabulary_loss(hidden, weight, targets, 0.1, r_drop, bias, in_int8)
+        return float(loss.objective.detach()), list(torch.autograd.grad(loss.objective, leaves))
+
+    exact, gradients = found(False)
+    drawn = [found(True) for _ in range(60)]
+    assert drawn[0][0] == pytest.approx(exact, rel=0.003)
+    for place, wanted in enumerate(gradients):
+        once = float((drawn[0][1][place] - wanted).norm() / wanted.norm())
+        often = float((torch.stack([one[1][place] for one in drawn]).mean(0) - wanted).norm() / wanted.norm())
+        assert 0 < once < 0.05
+        assert often < min(0.9 * once, 0.025)  # what is left is the logits' own rounding, to the nearest
+
+
 def test_without_gradient_nothing_is_kept() -> None:
     with torch.inference_mode():
         loss = vocabulary_loss(torch.randn(5, 4), torch.randn(9, 4), torch.randint(9, (5,)), 0.1)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from regard.train.launch import resume, start
 from regard.train.run import RunFolder
 
@@ -182,10 +184,11 @@ def test_what_a_kill_left_half_written_is_ignored_and_cleared_away(
     same(everything(whole, contents), everything(folder, contents))
 
 
-def test_bf16_on_two_threads_goes_on_exactly_too(toy_run: Any, tmp_path: Path, heard: Any) -> None:
-    """As people train: bf16, both cores, subword sampling, dropout, R-Drop that begins on the way."""
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_on_two_threads_it_goes_on_exactly_too(precision: str, toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    """As people train: bf16 or int8, both cores, subword sampling, dropout, R-Drop that begins on the way."""
     how = (
-        *("train.precision=bfloat16", "train.threads=2", "data.tokenizer.sampling=0.2", "model.dropout=0.3"),
+        *(f"train.precision={precision}", "train.threads=2", "data.tokenizer.sampling=0.2", "model.dropout=0.3"),
         *("train.r_drop=2.0", "train.r_drop_after=5", "model.d_model=64", "train.max_steps=12"),
     )
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")

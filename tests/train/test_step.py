@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batches import Batch, collate
+from regard.errors import ConfigError
 from regard.text.tokenizer import EOS, PAD
 from regard.train.loop import Trainer
 
@@ -173,3 +174,9 @@ def test_the_loss_reported_is_the_mean_over_the_tokens_of_all_steps(make_trainer
             values = [getattr(r, name) for r in each.listener.steps[among]]
             mean = sum(v * w for v, w in zip(values, weights[among], strict=True)) / sum(weights[among])
             assert getattr(report, name) == pytest.approx(mean, rel=1e-9)
+
+
+def test_int8_without_kernels_is_refused(make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_NATIVE", "0")
+    with pytest.raises(ConfigError, match=r"train\.precision = 'int8', but the kernels cannot be had: .*REGARD_NATIVE"):
+        make_trainer("train.precision=int8")

@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,20 +80,22 @@ def computing() -> dict[str, Any]:
 
     from regard.cli.expectation import Machine, expectations
     from regard.core.native import NoKernelsError, load
-    from regard.core.precision import choose_dtype, cpu_matrix_units
+    from regard.core.precision import choose_dtype, cpu_has_vnni, cpu_matrix_units, takes_int8
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     units = cpu_matrix_units()
     chosen = choose_dtype("auto", device)
     speed = {name: gigaflops(getattr(torch, name), device) for name in ("float32", "bfloat16")}
-    precision = str(chosen).removeprefix("torch.")
+    precision = "int8" if takes_int8("auto", device) else str(chosen).removeprefix("torch.")
     try:
         load()
         no_kernels = None
     except NoKernelsError as error:
         no_kernels = str(error)
     kernels, threads = no_kernels is None, torch.get_num_threads()
-    vnni = torch.cpu._is_vnni_supported()
+    vnni = cpu_has_vnni()
+    if precision == "int8":
+        speed["int8"] = int8_rate()
     here = Machine(device.type == "cuda", speed, precision, units, threads, kernels, vnni)
     return {
         "torch": torch.__version__,
@@ -112,29 +115,48 @@ def computing() -> dict[str, Any]:
 def reason(device: str, units: str, precision: str) -> str:
     if device == "cuda":
         return f"the GPU has {'' if precision == 'bfloat16' else 'no '}bf16 matrix units"
+    if precision == "int8":
+        return "the CPU has VNNI, and no AMX"
     return f"the CPU has {units}" if units else "the CPU has neither AMX nor AVX512-BF16"
 
 
 def gigaflops(dtype: torch.dtype, device: torch.device) -> float:
-    """The rate of the fastest of the square matrix products that there is time for, a first one left out.
-
-    The fastest, since other programs only ever make it slower.
-    """
+    """Of PyTorch's product of two square matrices."""
     import torch
 
     a, b = (torch.randn(PROBE_SIZE, PROBE_SIZE, device=device).to(dtype) for _ in range(2))
     out = torch.empty_like(a)
 
-    def multiply() -> float:
+    def multiply() -> None:
         torch.matmul(a, b, out=out)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        return time.perf_counter()
 
-    started = now = multiply()
+    return best_rate(multiply)
+
+
+def int8_rate() -> float:
+    """Of our own product of two square matrices in int8, packed already; as billions of operations a second."""
+    import torch
+
+    from regard.core.int8 import multiply, pack_rows
+
+    left, right = (pack_rows(torch.randn(PROBE_SIZE, PROBE_SIZE), left)[0] for left in (True, False))
+    return best_rate(lambda: multiply(left, right, torch.bfloat16))
+
+
+def best_rate(multiply: Callable[[], object]) -> float:
+    """The rate of the fastest of the products that there is time for, a first one left out.
+
+    The fastest, since other programs only ever make it slower.
+    """
+    multiply()
+    started = now = time.perf_counter()
     least = float("inf")
     while now - started < PROBE_SECONDS:
-        before, now = now, multiply()
+        before = now
+        multiply()
+        now = time.perf_counter()
         least = min(least, now - before)
     return 2 * PROBE_SIZE**3 / least / 1e9
 
@@ -158,7 +180,9 @@ def extras() -> dict[str, str | None]:
 
 def readable(found: dict[str, Any]) -> str:
     memory, load = found["memory_bytes"], found["load"]
-    speeds = ", ".join(f"{name} {speed:,.0f} GFLOP/s" for name, speed in found["gflops"].items())
+    speeds = ", ".join(
+        f"{name} {speed:,.0f} {'GOP/s' if name == 'int8' else 'GFLOP/s'}" for name, speed in found["gflops"].items()
+    )
     lines = {
         "Regard": found["regard"],
         "Python": f"{found['python']}, {found['system']}",

@@ -21,7 +21,7 @@ from regard.cli.inputs import (
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.config import CorpusConfig, SearchPrecision
+    from regard.config import CorpusConfig, Precision
     from regard.one_way import OneWay
 
 
@@ -47,7 +47,7 @@ MEASURED_WITH = ("model_path", "recipe", "split", "as_json")  # a model that doe
 @click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
 def command(
     model_path: Path | None,
-    precision: SearchPrecision,
+    precision: Precision,
     src: str | None,
     ref: str | None,
     recipe: Path | None,
@@ -186,7 +186,7 @@ def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split:
 
 
 def load_model(
-    path: Path | None, precision: SearchPrecision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
+    path: Path | None, precision: Precision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
 ) -> OneWay:
     """The model, bare: the figures are its own, and no guard's. Unless one is named, an installed one for the pairs."""
     from regard.one_way import OneWay
@@ -204,7 +204,7 @@ def load_model(
 
 
 def load_rival(
-    path: Path, precision: SearchPrecision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
+    path: Path, precision: Precision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
 ) -> OneWay:
     """The model to compare with: told the same task, unless it does one thing only."""
     way = load_model(path, precision, pairs, shortlist, None)

@@ -19,7 +19,7 @@ from regard.errors import ConfigError, DataError, RegardError
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from regard.config import SearchPrecision
+    from regard.config import Precision
     from regard.translator import Translator
 
 CHUNK = 1 << 20  # bytes of standard input at most that are worked on at once
@@ -58,7 +58,7 @@ def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return [CompletionItem(incomplete, type="file")]
 
 
-def load_translator(path: Path | None, precision: SearchPrecision = "float32", **options: Any) -> Translator:
+def load_translator(path: Path | None, precision: Precision = "float32", **options: Any) -> Translator:
     """The translator of one model, or of all that are installed."""
     from regard.translator import Translator
 

@@ -25,7 +25,7 @@ from regard.cli.inputs import (
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.config import DecodeConfig, SearchPrecision
+    from regard.config import DecodeConfig, Precision
     from regard.text.script import ChineseScript
     from regard.translator import Translation, Translator
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 def command(
     text: str | None,
     model_path: Path | None,
-    precision: SearchPrecision,
+    precision: Precision,
     shortlist: bool,
     src_lang: str | None,
     tgt_lang: str | None,

@@ -161,7 +161,7 @@ class MultiHeadAttention(nn.Module):
         inner = self.n_heads * self.head_size
         rows = slice(first * inner, last * inner)
         bias: Tensor | None = self.qkv.bias
-        return linear(x, self.qkv.weight[rows], None if bias is None else bias[rows])
+        return linear(x, self.qkv.weight[rows], None if bias is None else bias[rows], self.qkv.in_int8)
 
     def heads(self, x_BLD: Tensor) -> Tensor:
         return x_BLD.view(*x_BLD.shape[:-1], self.n_heads, self.head_size).transpose(1, 2)

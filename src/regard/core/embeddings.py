@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import Sharing
+from regard.core.int8 import Int8able
 from regard.core.linear import linear
 
 
-class Embedding(nn.Module):
+class Embedding(Int8able, nn.Module):
     """embed: E[ids] · scale, which is sqrt(D) in the paper.  project: h Eᵀ."""
 
     def __init__(self, vocab_size: int, d_model: int, scale: float | None = None) -> None:

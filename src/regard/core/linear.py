@@ -9,16 +9,20 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.int8 import Int8able, fits, int8_linear
 
-class Linear(nn.Linear):
+
+class Linear(Int8able, nn.Linear):
     """y = x Wᵀ + b. The model that it is part of gives it its first values."""
 
     def reset_parameters(self) -> None:
         pass
 
     def forward(self, x: Tensor) -> Tensor:
-        return linear(x, self.weight, self.bias)
+        return linear(x, self.weight, self.bias, self.in_int8)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, in_int8: bool = False) -> Tensor:
+    if in_int8 and fits(x, weight):
+        return int8_linear(x, weight, bias)
     return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))

@@ -1,6 +1,7 @@
 // Kernels where PyTorch needs several passes over memory: one pass here. Plain C++ that the compiler vectorises,
 // behind a C interface, compiled on first use by native.py. Every kernel has a PyTorch twin that it must agree with.
 
+#include "int8.h"
 #include "native.h"
 #include "short_attention.h"
 
@@ -273,6 +274,20 @@ void rotate(const RotationCall<T>& c, T* out) {
 #define EXPORT_ROTATION(type, suffix) \
   void regard_rotate_##suffix(const RotationCall<type>* call, type* out) { rotate(*call, out); }
 
+#define EXPORT_INT8(type, suffix)                                                                                   \
+  void regard_pack_rows_##suffix(const type* matrix, bool left, uint64_t seed, const Packed* to, int32_t* most,     \
+                                 float* sum) {                                                                      \
+    pack_rows(matrix, left, seed, *to, {most, sum});                                                                \
+  }                                                                                                                 \
+  void regard_pack_columns_##suffix(const type* matrix, bool left, uint64_t seed, const Packed* to,                 \
+                                    const int32_t* most) {                                                          \
+    pack_columns(matrix, left, seed, *to, most);                                                                    \
+  }                                                                                                                 \
+  void regard_multiply_packed_##suffix(const Packed* left, const Packed* right, const float* bias, bool add,        \
+                                       type* out) {                                                                 \
+    multiply_packed(*left, *right, bias, add, out);                                                                 \
+  }
+
 extern "C" {
 EXPORT_NORM(float, float32)
 EXPORT_NORM(bf16, bfloat16)
@@ -284,4 +299,6 @@ EXPORT_ATTENTION(float, float32)
 EXPORT_ATTENTION(bf16, bfloat16)
 EXPORT_ROTATION(float, float32)
 EXPORT_ROTATION(bf16, bfloat16)
+EXPORT_INT8(float, float32)
+EXPORT_INT8(bf16, bfloat16)
 }

@@ -75,7 +75,7 @@ def fingerprint(source: Path, compiler: str, flags: tuple[str, ...] = ()) -> str
         processor = "".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))}))
     except OSError:
         processor = platform.processor()
-    headers = sorted({*source.parent.glob("*.h"), HEADER})
+    headers = sorted({*source.parent.glob("*.h"), *HEADER.parent.glob("*.h")})
     texts = [file.read_text("utf-8") for file in (source, *headers)]
     flags_used, versions = " ".join(FLAGS + flags), (torch.__version__, *platform.libc_ver())
     parts = [*texts, compiler, flags_used, platform.machine(), processor, *versions]

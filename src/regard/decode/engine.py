@@ -22,13 +22,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from regard.config import SearchPrecision
+from regard.config import Precision
 from regard.core.attention import MultiHeadAttention
 from regard.core.feedforward import FeedForward
 from regard.core.native import library
 from regard.core.norms import LayerNorm
 from regard.core.positions import LearnedPositions, Positions, RotaryPositions, sinusoids
-from regard.core.precision import choose_dtype
+from regard.core.precision import choose_dtype, cpu_has_vnni
 from regard.decode.constraints import NEVER_CHOSEN, not_numbers
 from regard.decode.hypothesis import Hypothesis, penalise_length
 from regard.decode.model import SearchModel
@@ -81,7 +81,7 @@ class Search(ctypes.Structure):
     )
 
 
-def build_searcher(model: TranslationModel, precision: SearchPrecision) -> SearchModel[Any]:
+def build_searcher(model: TranslationModel, precision: Precision) -> SearchModel[Any]:
     """What to search with: an engine where there is one for the model on this machine, else the model itself."""
     device = model.output.weight.device
     form: Form = fastest_form() if precision == "auto" else precision
@@ -100,7 +100,7 @@ def build_searcher(model: TranslationModel, precision: SearchPrecision) -> Searc
 
 def fastest_form() -> Form:
     """int8 where the CPU has units for it."""
-    return "int8" if torch.cpu._is_vnni_supported() else "float32"
+    return "int8" if cpu_has_vnni() else "float32"
 
 
 def build_engine(model: Transformer, form: Form) -> Engine | None:

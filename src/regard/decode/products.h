@@ -1,14 +1,9 @@
-// Matrix products with weights that are laid out once, in the form that they are fastest in.
-//
-// A *form* is how numbers reach a product: float32; bf16, two to a word; int8, four to a word, a byte with 128 for zero
-// and a scale a row (Jacob et al. 2018, symmetric, found as the rows come). Weights stand as [columns / 16][words][16],
-// so that one load gives a word of 16 columns, and one word of a row meets all of them in one instruction.
+// Matrix products with weights that are laid out once, in the form that they are fastest in (core/tiles.h). In int8 a row
+// of bytes has a scale, found as the rows come (Jacob et al. 2018, symmetric).
 // Each row is summed in the same order whatever its neighbours: a translation does not depend on its batch.
 #pragma once
 
-#include "native.h"
-
-using Words = int32_t __attribute__((vector_size(64)));
+#include "tiles.h"
 
 // Room that grows and is never cleared: what is in it is written before it is read.
 template <typename T>
@@ -36,69 +31,17 @@ inline void round_here(Floats& value) {
 
 // NaN if there is one. Written with vectors, because a compiler makes a chain of comparisons of it.
 inline float largest_magnitude(const float* values, int64_t size) {
-  constexpr int32_t MAGNITUDE = 0x7fffffff;  // all but the sign: such bits have the order of the numbers, NaN the last
-  Words largest = {};
-  int64_t i = 0;
-  for (; i + LANES <= size; i += LANES) {
-    Words some;
-    std::memcpy(&some, values + i, sizeof some);
-    some &= MAGNITUDE;
-    largest = some > largest ? some : largest;
-  }
-  int32_t bits = 0, one;
-  for (int lane = 0; lane < LANES; ++lane) bits = std::max<int32_t>(bits, largest[lane]);
-  for (; i < size; ++i) {
-    std::memcpy(&one, values + i, 4);
-    bits = std::max(bits, one & MAGNITUDE);
-  }
-  float found;
-  std::memcpy(&found, &bits, 4);
-  return found;
+  Ints most = {};
+  for (int64_t i = 0; i < size; i += LANES) most = larger(most, magnitude(read_some(values + i, size - i)));
+  return largest_magnitude(most);
 }
 
-struct Float32 {
-  using Value = float;
-  using Kept = float;  // keys and values
-  using Sum = Floats;
-  static constexpr bool QUANTISED = false;
-  static void add(Sum& sum, Words row, Words column) { sum += Floats(row) * Floats(column); }
-};
-
-struct Bfloat16 {
-  using Value = bf16;
-  using Kept = bf16;
-  using Sum = Floats;
-  static constexpr bool QUANTISED = false;
-  static void add(Sum& sum, Words row, Words column) {
-#if defined(__AVX512BF16__)
-    sum = Floats(_mm512_dpbf16_ps(__m512(sum), __m512bh(row), __m512bh(column)));
-#else
-    const Words upper = Words{} + static_cast<int32_t>(0xffff0000u);
-    sum += Floats(row << 16) * Floats(column << 16);
-    sum += Floats(row & upper) * Floats(column & upper);
-#endif
-  }
-};
-
-struct Int8 {
-  using Value = uint8_t;
-  using Kept = bf16;
-  using Sum = Words;
-  static constexpr bool QUANTISED = true;
-  static void add(Sum& sum, Words row, Words column) {
-#if defined(__AVX512VNNI__)
-    sum = Words(_mm512_dpbusd_epi32(__m512i(sum), __m512i(row), __m512i(column)));
-#else
-    for (int byte = 0; byte < 4; ++byte) {
-      Words x = (row >> (8 * byte)) & 255, w = (column << (24 - 8 * byte)) >> 24;
-      sum += x * w;
-    }
-#endif
-  }
-};
-
 template <typename Form>
-constexpr int PER_WORD = 4 / sizeof(typename Form::Value);
+constexpr bool QUANTISED = std::is_same_v<Form, Int8>;
+
+// Keys and values.
+template <typename Form>
+using KeptAs = std::conditional_t<std::is_same_v<Form, Float32>, float, bf16>;
 
 // Rows on their way to a product.
 template <typename Form>
@@ -116,7 +59,7 @@ struct Rows {
 
   void take(int64_t number, const float* values) {
     typename Form::Value* to = row(number);
-    if constexpr (Form::QUANTISED) {
+    if constexpr (QUANTISED<Form>) {
       const float largest = largest_magnitude(values, width);
       scale.get()[number] = largest / 127.0f;
       float factor = largest > 0 ? 127.0f / largest : 0.0f;
@@ -148,10 +91,10 @@ class Product {
   // `out` has rows of `padded` columns. With `relu`, what is below zero becomes zero on the way.
   void operator()(const Rows<Form>& x, int64_t first, int64_t rows, float* out, bool relu = false) const {
     for (int64_t band = 0; band < padded; band += WIDE * LANES) {
-      int64_t vectors = std::min<int64_t>(WIDE, (padded - band) / LANES);
       for (int64_t row = 0; row < rows; row += TALL) {
-        int64_t height = std::min<int64_t>(TALL, rows - row);
-        (this->*TILES[vectors - 1][height - 1])(x, first + row, band, out + row * padded + band, relu);
+        with_tile(rows - row, (padded - band) / LANES, [&](auto R, auto N) {
+          tile<R, N>(x, first + row, band, out + row * padded + band, relu);
+        });
       }
     }
   }
@@ -169,7 +112,7 @@ class Product {
       int32_t* to = made.lane(column);
       for (int64_t k = 0; k < words; ++k) to[k * LANES] = source[k * LANES];
       made.bias_[column] = bias_[from];
-      if constexpr (Form::QUANTISED) {
+      if constexpr (QUANTISED<Form>) {
         made.scale_[column] = scale_[from];
         made.offset_[column] = offset_[from];
       }
@@ -185,7 +128,7 @@ class Product {
     data_ = reserve<Words>(padded / LANES * words);
     bias_ = reserve<float>(padded);
     std::fill_n(bias_.get(), padded, 0.0f);
-    if constexpr (Form::QUANTISED) {
+    if constexpr (QUANTISED<Form>) {
       scale_ = reserve<float>(padded);
       offset_ = reserve<int32_t>(padded);
     }
@@ -196,36 +139,22 @@ class Product {
     return reinterpret_cast<int32_t*>(data_.get() + column / LANES * words) + column % LANES;
   }
 
-#if defined(__AVX512F__)
-  static constexpr int TALL = 6, WIDE = 4;  // 24 of the 32 registers hold sums
-#else
-  static constexpr int TALL = 4, WIDE = 1;
-#endif
-  using Tile = void (Product::*)(const Rows<Form>&, int64_t, int64_t, float*, bool) const;
-
   template <int R, int N>
   void tile(const Rows<Form>& x, int64_t first, int64_t band, float* out, bool relu) const {
     typename Form::Sum sums[R][N] = {};
+    const char* rows[R];
     const Words* columns_of[N];
+    for (int r = 0; r < R; ++r) rows[r] = reinterpret_cast<const char*>(x.row(first + r));
     for (int n = 0; n < N; ++n) columns_of[n] = data_.get() + (band / LANES + n) * words;
-    const char* row = reinterpret_cast<const char*>(x.row(first));
-    const int64_t stride = x.width * sizeof(Value);
-    for (int64_t k = 0; k < words; ++k) {
-      Words column[N];
-      for (int n = 0; n < N; ++n) column[n] = columns_of[n][k];
-      for (int r = 0; r < R; ++r) {
-        int32_t word;
-        std::memcpy(&word, row + r * stride + 4 * k, 4);
-        Words spread = Words{} + word;
-        for (int n = 0; n < N; ++n) Form::add(sums[r][n], spread, column[n]);
-      }
-    }
+    add_up<Form, R, N>(rows, sizeof(int32_t), columns_of, words, sums);
+#pragma GCC unroll 4  // with what is below: a sum must not leave its register before it is used
     for (int n = 0; n < N; ++n) {
       const int64_t at = band + n * LANES;
       const Floats bias = *reinterpret_cast<const Floats*>(bias_.get() + at);
+#pragma GCC unroll 6
       for (int r = 0; r < R; ++r) {
         Floats value;
-        if constexpr (Form::QUANTISED) {
+        if constexpr (QUANTISED<Form>) {
           const Words offset = *reinterpret_cast<const Words*>(offset_.get() + at);
           const Floats scale = *reinterpret_cast<const Floats*>(scale_.get() + at);
           value = __builtin_convertvector(sums[r][n] - offset, Floats) * scale;
@@ -242,28 +171,10 @@ class Product {
     }
   }
 
-  template <int N>
-  static constexpr Tile tile_of(int height) {
-    if constexpr (TALL == 6) {
-      if (height == 6) return &Product::template tile<6, N>;
-      if (height == 5) return &Product::template tile<5, N>;
-    }
-    return height == 4   ? &Product::template tile<4, N>
-           : height == 3 ? &Product::template tile<3, N>
-           : height == 2 ? &Product::template tile<2, N>
-                         : &Product::template tile<1, N>;
-  }
-  static constexpr Tile TILES[4][6] = {
-      {tile_of<1>(1), tile_of<1>(2), tile_of<1>(3), tile_of<1>(4), tile_of<1>(5), tile_of<1>(6)},
-      {tile_of<2>(1), tile_of<2>(2), tile_of<2>(3), tile_of<2>(4), tile_of<2>(5), tile_of<2>(6)},
-      {tile_of<3>(1), tile_of<3>(2), tile_of<3>(3), tile_of<3>(4), tile_of<3>(5), tile_of<3>(6)},
-      {tile_of<4>(1), tile_of<4>(2), tile_of<4>(3), tile_of<4>(4), tile_of<4>(5), tile_of<4>(6)},
-  };
-
   // A column of the product is a row of the matrix; columns that only fill up are zero.
   void pack(const float* from, int64_t column, int64_t width) {
     float factor = 1.0f;
-    if constexpr (Form::QUANTISED) {
+    if constexpr (QUANTISED<Form>) {
       const float largest = from ? largest_magnitude(from, width) : 0.0f;
       scale_[column] = std::max(largest / 127.0f, 1e-12f);  // NaN stays: std::max keeps its first
       factor = 1.0f / scale_[column];
@@ -273,7 +184,7 @@ class Product {
       Value word[PER_WORD<Form>] = {};
       for (int i = 0; from && i < PER_WORD<Form>; ++i) {
         float value = from[k * PER_WORD<Form> + i];
-        if constexpr (Form::QUANTISED) {
+        if constexpr (QUANTISED<Form>) {
           int8_t byte = static_cast<int8_t>(std::nearbyint(value * factor));
           total += byte;
           word[i] = static_cast<uint8_t>(byte);
@@ -283,7 +194,7 @@ class Product {
       }
       std::memcpy(lane(column) + k * LANES, word, 4);
     }
-    if constexpr (Form::QUANTISED) offset_[column] = 128 * total;  // what the bytes' zero adds
+    if constexpr (QUANTISED<Form>) offset_[column] = 128 * total;  // what the bytes' zero adds
   }
 
   Memory<Words> data_;

@@ -66,7 +66,7 @@ struct Sources {
 template <typename Form>
 class StateOf : public State {
  public:
-  using Kept = typename Form::Kept;
+  using Kept = KeptAs<Form>;
 
   StateOf(const Model<Form>& model, Workshop<Form>& workshop, const Sources& sources)
       : model_(model), workshop_(workshop), lent_(workshop.take()), bench_(*lent_),

@@ -14,7 +14,7 @@ struct Bench {
   static constexpr int64_t AT_ONCE = 96;
   Rows<Form> seen, between;
   Buffer<float> x, row, qkv, made, change;
-  Attending<typename Form::Kept> attending;
+  Attending<KeptAs<Form>> attending;
   std::vector<Memory<char>> blocks;  // for keys and values
 };
 

@@ -68,7 +68,8 @@ class LanguageTask(WithoutProbes):
     def summed(self, batch: WindowBatch, passes: int, smoothing: float, r_drop: float) -> SummedLoss:
         ids, targets = (torch.from_numpy(x).to(self.device).repeat(passes, 1) for x in (batch.ids, batch.targets))
         hidden_ND: Tensor = self.model.hidden(ids).flatten(0, 1)
-        return vocabulary_loss(hidden_ND, self.model.output.weight, targets.flatten(), smoothing, r_drop)
+        output = self.model.output
+        return vocabulary_loss(hidden_ND, output.weight, targets.flatten(), smoothing, r_drop, in_int8=output.in_int8)
 
     @torch.inference_mode()
     def measure(self, step: int, epoch: int) -> ValidationReport:

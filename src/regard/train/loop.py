@@ -21,10 +21,11 @@ import torch
 from torch import nn
 
 from regard.config import RunConfig
+from regard.core.int8 import reason_against, use_int8
 from regard.core.moe import LoadReport, auxiliary_loss, rebalance
-from regard.core.precision import choose_dtype
+from regard.core.precision import choose_dtype, takes_int8
 from regard.data.batches import Place
-from regard.errors import TrainingDiverged
+from regard.errors import ConfigError, TrainingDiverged
 from regard.files import atomic_write
 from regard.folder import PROBES, read_weights
 from regard.train.card import model_card
@@ -65,6 +66,10 @@ class Trainer:
         self.task = build_task(run, prepared, self.device, listener.message)
         self.model = self.task.model
         set_precision(self.model, choose_dtype(train.precision, self.device))
+        if takes_int8(train.precision, self.device):
+            if reason := reason_against(self.device):
+                raise ConfigError(f"train.precision = 'int8', but {reason}. Take 'auto': --set train.precision=auto")
+            use_int8(self.model)
         self.names: dict[nn.Parameter, str] = {p: name for name, p in self.model.named_parameters()}
         betas = (train.beta1, train.beta2)
         learnt = [p for p in self.names if p.requires_grad]

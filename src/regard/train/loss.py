@@ -22,7 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.core.int8 import fits
 from regard.train.loss_kernels import slice_loss
+from regard.train.vocabulary import Int8Products, PlainProducts
 
 SLICE = 512  # rows: fewer are slower; more gain little and hold more logits at once
 # The last slice gets empty rows up to a multiple: the code of products of ever new sizes would fill oneDNN's cache.
@@ -43,16 +45,19 @@ def vocabulary_loss(
     smoothing: float = 0.0,
     r_drop: float = 0.0,
     bias_V: Tensor | None = None,
+    in_int8: bool = False,
 ) -> SummedLoss:
     """Summed loss of predicting `targets` from `hidden` through `weight`, and `bias` if there is one.
 
-    With `r_drop`, the first and second half of the rows are two passes over the same positions.
+    With `r_drop`, the first and second half of the rows are two passes over the same positions. `in_int8`: take the
+    products so, where that can be done.
     """
     if bias_V is not None:  # one more column, which every position sees as 1
         weight_VD = torch.cat([weight_VD, bias_V[:, None]], dim=1)
         hidden_ND = torch.cat([hidden_ND, hidden_ND.new_ones(len(hidden_ND), 1)], dim=1)
     learning = torch.is_grad_enabled() and (hidden_ND.requires_grad or weight_VD.requires_grad)
-    objective, nll = _VocabularyLoss.apply(hidden_ND, weight_VD, targets_N, smoothing, r_drop, learning)  # type: ignore[no-untyped-call]
+    products = Int8Products if in_int8 and fits(hidden_ND, weight_VD) else PlainProducts
+    objective, nll = _VocabularyLoss.apply(hidden_ND, weight_VD, targets_N, smoothing, r_drop, learning, products)  # type: ignore[no-untyped-call]
     return SummedLoss(objective, nll)
 
 
@@ -66,9 +71,10 @@ class _VocabularyLoss(torch.autograd.Function):
         smoothing: float,
         r_drop: float,
         learning: bool,
+        build_products: type[PlainProducts | Int8Products],
     ) -> tuple[Tensor, Tensor]:
         exact = torch.promote_types(hidden_ND.dtype, torch.float32)
-        weight = weight_VD.to(hidden_ND.dtype)
+        products = build_products(weight_VD, hidden_ND.dtype)
         mean_row_D = weight_VD.mean(dim=0, dtype=exact)
         grad_hidden_ND = hidden_ND.new_empty(hidden_ND.shape) if learning else None
         grad_weight_VD = torch.zeros_like(weight_VD, dtype=exact) if learning else None
@@ -80,7 +86,7 @@ class _VocabularyLoss(torch.autograd.Function):
             empty = -real % WHOLE
             hidden_CD = F.pad(hidden_PND[:, rows], (0, 0, 0, empty)).flatten(0, 1)
             targets_C = F.pad(targets_PN[:, rows], (0, empty)).flatten()
-            found = slice_loss(hidden_CD @ weight.T, targets_C, 1 - smoothing, r_drop / 2)
+            found = slice_loss(products.logits(hidden_CD), targets_C, 1 - smoothing, r_drop / 2)
             right, log_sum = (x.view(passes, -1)[:, :real].sum() for x in (found.logp_right_C, found.log_sum_C))
             even = (hidden_CD.to(exact) @ mean_row_D).sum() - log_sum
             nll -= right
@@ -88,9 +94,8 @@ class _VocabularyLoss(torch.autograd.Function):
             if found.divergence is not None:  # an empty row does not differ from itself
                 objective += r_drop / 2 * found.divergence
             if grad_hidden_ND is not None and grad_weight_VD is not None:
-                by_hidden_PCD = (found.grad_CV @ weight).view(passes, -1, size)
-                grad_hidden_ND.view(hidden_PND.shape)[:, rows] = by_hidden_PCD[:, :real]
-                grad_weight_VD += found.grad_CV.T @ hidden_CD
+                by_hidden_CD = products.backward(found.grad_CV, hidden_CD, grad_weight_VD)
+                grad_hidden_ND.view(hidden_PND.shape)[:, rows] = by_hidden_CD.view(passes, -1, size)[:, :real]
         if smoothing and grad_hidden_ND is not None and grad_weight_VD is not None:
             grad_hidden_ND -= (smoothing * mean_row_D).to(grad_hidden_ND.dtype)
             grad_weight_VD -= smoothing / len(weight_VD) * hidden_ND.sum(dim=0, dtype=exact)
@@ -102,7 +107,7 @@ class _VocabularyLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden_ND, grad_weight_VD = ctx.gradients
-        return grad_hidden_ND.mul_(grad.to(grad_hidden_ND.dtype)), grad_weight_VD.mul_(grad), None, None, None, None
+        return grad_hidden_ND.mul_(grad.to(grad_hidden_ND.dtype)), grad_weight_VD.mul_(grad), *[None] * 5
 
 
 def slices(count: int, size: int) -> list[slice]:

@@ -125,6 +125,7 @@ class MaskedTask(WithoutProbes):
             smoothing,
             r_drop,
             head.bias_V,
+            self.model.output.in_int8,
         )
         if not batch.follows.size:
             return found

@@ -27,7 +27,8 @@ def translation_loss(
     )
     hidden_BLD = model.hidden(src, tgt_in)
     real = tgt_out != PAD
-    return vocabulary_loss(hidden_BLD[real], model.output.weight, tgt_out[real], smoothing, r_drop, model.output_bias)
+    weight, bias, in_int8 = model.output.weight, model.output_bias, model.output.in_int8
+    return vocabulary_loss(hidden_BLD[real], weight, tgt_out[real], smoothing, r_drop, bias, in_int8)
 
 
 class TranslationTask:

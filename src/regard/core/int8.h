@@ -1,0 +1,305 @@
+// A training step's matrix products in int8: numbers become bytes, with a scale for each row or column of a matrix.
+//
+// What is about to be multiplied is *packed*: a line of bytes for every row (or column), along which the product adds up,
+// in panels of 16 lines, four bytes to a word, as tiles.h wants its columns; here both factors stand like that. The
+// largest magnitude of a line becomes 127. Rounding is to the nearest, or by chance, so that the mean is right:
+// gradients are many small numbers beside a few large ones, and to the nearest all small ones would be nothing.
+#pragma once
+
+#include <omp.h>
+
+#include "tiles.h"
+
+struct Packed {
+  Words* words;    // [lines / 16][length / 4]
+  float* scale;    // a line: what a step of its bytes is worth
+  int32_t* total;  // a line of the right factor: of its numbers
+  int64_t lines, length;
+
+  int64_t depth() const { return in_groups(length, 4) / 4; }
+  Words* panel(int64_t line) const { return words + line / LANES * depth(); }
+};
+
+// Of every column: its largest magnitude, as bits; and its sum, unless nobody asks.
+struct ColumnFigures {
+  int32_t* most;
+  float* sum;
+};
+
+inline Ints read_ints(const int32_t* from) {
+  Ints numbers;
+  std::memcpy(&numbers, from, sizeof numbers);
+  return numbers;
+}
+inline void write_ints(Ints numbers, int32_t* to) { std::memcpy(to, &numbers, sizeof numbers); }
+
+inline Ints to_nearest(Floats x) {
+#if defined(__AVX512F__)
+  return Ints(_mm512_cvtps_epi32(__m512(x)));
+#else
+  return __builtin_convertvector(nearest(x), Ints);
+#endif
+}
+
+inline Ints downwards(Floats x) {
+#if defined(__AVX512F__)
+  return Ints(_mm512_cvt_roundps_epi32(__m512(x), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
+#else
+  for (int lane = 0; lane < LANES; ++lane) x[lane] = std::floor(x[lane]);
+  return __builtin_convertvector(x, Ints);
+#endif
+}
+
+// How a line is rounded. By chance: sixteen of Marsaglia's xorshift generators (2003) side by side, a byte of each a
+// number, begun anew for every line, so that the outcome does not depend on who computes it.
+template <bool CHANCE>
+class Rounding {
+ public:
+  Rounding(uint64_t seed, uint64_t line) {
+    if constexpr (CHANCE) {
+      for (int pair = 0; pair < LANES / 2; ++pair) {
+        const uint64_t bits = eight_bytes(seed, line * (LANES / 2) + pair) | 0x100000001;  // none may begin as 0
+        std::memcpy(reinterpret_cast<char*>(&state_) + 8 * pair, &bits, 8);
+      }
+    }
+  }
+  // Before every fourth vector.
+  void draw() {
+    if constexpr (CHANCE) {
+      state_ ^= state_ << 13;
+      state_ ^= state_ >> 17;
+      state_ ^= state_ << 5;
+    }
+  }
+  // x · factor; `which` of the four.
+  Ints operator()(Floats x, Floats factor, int which) const {
+    if constexpr (!CHANCE) return to_nearest(x * factor);
+    // A number from 1 to 2 by the bits of its fraction: eight of them, and the middle of what they leave open.
+    const Unsigned eight = which == 0 ? state_ << 15 : which == 1 ? state_ << 7 : which == 2 ? state_ >> 1 : state_ >> 9;
+    return downwards(x * factor + Floats((eight & 0x7f8000) | 0x3f804000)) - 1;
+  }
+
+ private:
+  using Unsigned = uint32_t __attribute__((vector_size(64)));
+  Unsigned state_;
+};
+
+inline float byte_factor(float most) { return most > 0 ? 127.0f / most : most; }  // NaN stays
+
+template <bool LEFT>
+constexpr int ZERO = LEFT ? 128 : 0;
+
+// A row becomes a line. Its columns' figures go on from what they are.
+template <bool LEFT, bool CHANCE, typename T>
+void pack_row(const T* from, int64_t row, uint64_t seed, const Packed& to, int32_t* most, float* sum) {
+  Ints top = {};
+  for (int64_t i = 0; i < to.length; i += LANES) {
+    const Floats some = read_some(from + i, to.length - i);
+    const Ints size = magnitude(some);
+    top = larger(top, size);
+    write_ints(larger(read_ints(most + i), size), most + i);
+    if (sum) write_vector(read_vector(sum + i) + some, sum + i);
+  }
+  const float largest = largest_magnitude(top), factor = byte_factor(largest);
+  to.scale[row] = largest * (1.0f / 127);
+  int32_t* words = reinterpret_cast<int32_t*>(to.panel(row)) + row % LANES;
+  const int64_t depth = to.depth();
+  Rounding<CHANCE> rounding(seed, row);
+  Ints totals = {};
+  for (int64_t first = 0; first < to.length; first += 4 * LANES) {
+    rounding.draw();
+#pragma GCC unroll 4
+    for (int which = 0; which < 4; ++which) {
+      const int64_t i = first + which * LANES;
+      if (i >= to.length) break;
+      const Ints numbers = rounding(read_some(from + i, to.length - i), Floats{} + factor, which);
+      if (!LEFT) totals += numbers;
+      const Bytes bytes = __builtin_convertvector(numbers + ZERO<LEFT>, Bytes);
+      int32_t four[4];
+      std::memcpy(four, &bytes, sizeof four);
+      for (int64_t k = i / 4; k < std::min(i / 4 + 4, depth); ++k) words[k * LANES] = four[k - i / 4];
+    }
+  }
+  int32_t total = 0;
+  for (int lane = 0; lane < LANES; ++lane) total += totals[lane];
+  to.total[row] = total;
+}
+
+// Nothing: fills the last panel.
+inline void pack_nothing(int64_t row, const Packed& to) {
+  int32_t* words = reinterpret_cast<int32_t*>(to.panel(row)) + row % LANES;
+  for (int64_t k = 0; k < to.depth(); ++k) words[k * LANES] = 0;
+  to.scale[row] = 0;
+  to.total[row] = 0;
+}
+
+template <bool LEFT, bool CHANCE, typename T>
+void pack_rows(const T* matrix, uint64_t seed, const Packed& to, const ColumnFigures& columns) {
+  std::fill_n(columns.most, to.length, 0);
+  if (columns.sum) std::fill_n(columns.sum, to.length, 0.0f);
+#pragma omp parallel
+  {
+    std::vector<int32_t> most(in_groups(to.length), 0);
+    std::vector<float> sum(columns.sum ? in_groups(to.length) : 0, 0.0f);
+    float* sums = columns.sum ? sum.data() : nullptr;
+#pragma omp for schedule(static)
+    for (int64_t first = 0; first < to.lines; first += LANES) {
+      for (int64_t row = first; row < first + LANES; ++row) {
+        if (row < to.lines) {
+          pack_row<LEFT, CHANCE>(matrix + row * to.length, row, seed, to, most.data(), sums);
+        } else {
+          pack_nothing(row, to);
+        }
+      }
+    }
+    // One thread after the other in the order of their numbers, so that the sums never depend on who was first.
+#pragma omp for ordered schedule(static, 1)
+    for (int thread = 0; thread < omp_get_num_threads(); ++thread) {
+#pragma omp ordered
+      for (int64_t i = 0; i < to.length; ++i) {
+        columns.most[i] = std::max(columns.most[i], most[i]);
+        if (sums) columns.sum[i] += sums[i];
+      }
+    }
+  }
+}
+
+// Sixteen columns from `first` on, words `begin` up to `end` of them. `totals` goes on from what it is.
+template <bool LEFT, bool CHANCE, typename T>
+void pack_panel(const T* matrix, int64_t first, int64_t begin, int64_t end, Floats factor, Rounding<CHANCE> rounding,
+                const Packed& to, Ints& totals) {
+  const int64_t rows = to.length, columns = to.lines;
+  for (int64_t k = begin; k < end; ++k) {
+    Words word = {};
+    rounding.draw();
+#pragma GCC unroll 4
+    for (int which = 0; which < 4; ++which) {
+      const int64_t row = 4 * k + which;
+      Ints numbers = {};
+      if (row < rows) numbers = rounding(read_some(matrix + row * columns + first, columns - first), factor, which);
+      if (!LEFT) totals += numbers;
+      word |= ((numbers + ZERO<LEFT>) & 255) << (8 * which);
+    }
+    to.panel(first)[k] = word;
+  }
+}
+
+// The columns become lines; `most` is their largest magnitudes. A few rows at a time, so that a line of the cache is still
+// there when the next panel asks for the rest of it.
+template <bool LEFT, bool CHANCE, typename T>
+void pack_columns(const T* matrix, uint64_t seed, const Packed& to, const int32_t* most) {
+  constexpr int64_t BLOCK = 16;  // words
+  const int64_t panels = in_groups(to.lines) / LANES, depth = to.depth();
+#pragma omp parallel
+  {
+    const int64_t share = (panels + omp_get_num_threads() - 1) / omp_get_num_threads();
+    const int64_t begin = std::min(panels, omp_get_thread_num() * share), end = std::min(panels, begin + share);
+    auto factors = reserve<Floats>(end - begin);
+    auto totals = reserve<Ints>(end - begin);
+    for (int64_t panel = begin; panel < end; ++panel) {
+      Floats factor = {};
+      for (int64_t lane = 0; lane < LANES; ++lane) {
+        const int64_t line = panel * LANES + lane;
+        const float largest = line < to.lines ? as_float(most[line]) : 0.0f;
+        factor[lane] = byte_factor(largest);
+        to.scale[line] = largest * (1.0f / 127);
+      }
+      factors[panel - begin] = factor;
+      totals[panel - begin] = Ints{};
+    }
+    for (int64_t k = 0; k < depth; k += BLOCK) {
+      for (int64_t panel = begin; panel < end; ++panel) {
+        const Rounding<CHANCE> rounding(seed, panel * depth + k);
+        pack_panel<LEFT>(matrix, panel * LANES, k, std::min(depth, k + BLOCK), factors[panel - begin], rounding, to,
+                         totals[panel - begin]);
+      }
+    }
+    for (int64_t panel = begin; panel < end; ++panel) write_ints(totals[panel - begin], to.total + panel * LANES);
+  }
+}
+
+// Calls `pack` with these two as constants. A seed of 0: to the nearest.
+template <typename Pack>
+void choose(bool left, uint64_t seed, const Pack& pack) {
+  using Yes = std::true_type;
+  using No = std::false_type;
+  if (left) {
+    seed ? pack(Yes(), Yes()) : pack(Yes(), No());
+  } else {
+    seed ? pack(No(), Yes()) : pack(No(), No());
+  }
+}
+
+template <typename T>
+void pack_rows(const T* matrix, bool left, uint64_t seed, const Packed& to, const ColumnFigures& columns) {
+  choose(left, seed, [&](auto LEFT, auto CHANCE) { pack_rows<LEFT, CHANCE>(matrix, seed, to, columns); });
+}
+
+template <typename T>
+void pack_columns(const T* matrix, bool left, uint64_t seed, const Packed& to, const int32_t* most) {
+  choose(left, seed, [&](auto LEFT, auto CHANCE) { pack_columns<LEFT, CHANCE>(matrix, seed, to, most); });
+}
+
+// R rows from `row` on by N vectors of columns from `band` on.
+template <int R, int N, typename Out>
+void multiply_tile(const Packed& left, int64_t row, const Packed& right, int64_t band, const float* bias, bool add,
+                   Out* out) {
+  Words sums[R][N] = {};
+  const char* lines[R];
+  const Words* panels[N];
+  for (int r = 0; r < R; ++r) lines[r] = reinterpret_cast<char*>(left.panel(row + r)) + (row + r) % LANES * 4;
+  for (int n = 0; n < N; ++n) panels[n] = right.panel(band + n * LANES);
+  add_up<Int8, R, N>(lines, sizeof(Words), panels, left.depth(), sums);
+  Floats values[R][N];
+#pragma GCC unroll 4  // with what is below: a sum must not leave its register before it is used
+  for (int n = 0; n < N; ++n) {
+    const int64_t at = band + n * LANES;
+    const Ints zero = 128 * read_ints(right.total + at);  // what the left's zero has added
+    const Floats scale = read_vector(right.scale + at);
+    const Floats shift = bias ? read_some(bias + at, right.lines - at) : Floats{};
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      values[r][n] = __builtin_convertvector(sums[r][n] - zero, Floats) * (scale * left.scale[row + r]) + shift;
+    }
+  }
+  const int64_t columns = right.lines;
+  Out* to = out + row * columns + band;
+  if (band + N * LANES <= columns && !add) {
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) write_vector(values[r][n], to + r * columns + n * LANES);
+    }
+    return;
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int n = 0; n < N; ++n) {
+      const int64_t at = n * LANES, count = columns - band - at;
+      Out* place = to + r * columns + at;
+      const Floats value = add ? values[r][n] + read_some(place, count) : values[r][n];
+      if (count >= LANES) {
+        write_vector(value, place);
+      } else {
+        for (int64_t lane = 0; lane < count; ++lane) write(place[lane], value[lane]);
+      }
+    }
+  }
+}
+
+// out = left · right + bias, or added to what stands there; a row for a line of the left, a column for one of the right.
+template <typename Out>
+void multiply_packed(const Packed& left, const Packed& right, const float* bias, bool add, Out* out) {
+  const int64_t rows = left.lines, columns = right.lines;
+#pragma omp parallel
+  {
+    const int64_t share = in_groups((rows + omp_get_num_threads() - 1) / omp_get_num_threads(), TALL);
+    const int64_t begin = std::min(rows, omp_get_thread_num() * share), end = std::min(rows, begin + share);
+    for (int64_t band = 0; band < columns; band += WIDE * LANES) {
+      for (int64_t row = begin; row < end; row += TALL) {
+        with_tile(end - row, in_groups(columns - band) / LANES, [&](auto R, auto N) {
+          multiply_tile<R, N>(left, row, right, band, bias, add, out);
+        });
+      }
+    }
+  }
+}

@@ -1,0 +1,253 @@
+"""Products in int8 are what their bytes say; the bytes are near the numbers, and by chance right on average."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.core.int8 import (
+    FEWEST,
+    LANES,
+    LONGEST,
+    Packed,
+    fits,
+    int8_linear,
+    multiply,
+    multiply_onto,
+    pack_columns,
+    pack_rows,
+    reason_against,
+    use_int8,
+)
+from regard.core.linear import Linear, linear
+from regard.core.native import library
+
+DTYPES = (torch.float32, torch.bfloat16)
+
+
+@pytest.fixture(autouse=True)
+def _compiled() -> None:
+    assert library() is not None, "this test needs a C++ compiler"
+
+
+def numbers(packed: Packed, left: bool) -> Tensor:
+    """The whole numbers of every line, read out of its panel: lines × length."""
+    panels = packed.words.view(torch.uint8).view(-1, packed.words.numel() * 4 // len(packed.scales) // 4, LANES, 4)
+    lines = panels.transpose(1, 2).flatten(2).flatten(0, 1)[: packed.lines, : packed.length]
+    return lines.double() - 128 if left else lines.view(torch.int8).double()
+
+
+def values(packed: Packed, left: bool) -> Tensor:
+    return numbers(packed, left) * packed.scales[: packed.lines, None].double()
+
+
+def packed_both_ways(matrix: Tensor, left: bool, seed: int = 0) -> tuple[Packed, Packed]:
+    rows, columns = pack_rows(matrix, left, seed)
+    return rows, pack_columns(matrix, columns, left, seed)
+
+
+@given(
+    rows=st.integers(1, 70),
+    size=st.integers(1, 150),
+    left=st.booleans(),
+    chance=st.integers(0, 5),
+    dtype=st.sampled_from(DTYPES),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=80, deadline=None)
+def test_bytes_are_near_the_numbers(
+    rows: int, size: int, left: bool, chance: int, dtype: torch.dtype, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    matrix = (torch.randn(rows, size) * torch.randn(rows, 1).exp() * torch.randn(size).exp()).to(dtype)
+    by_rows, by_columns = packed_both_ways(matrix, left, chance)
+    for packed, wanted in ((by_rows, matrix.double()), (by_columns, matrix.double().T)):
+        torch.testing.assert_close(
+            packed.scales[: packed.lines].double(), wanted.abs().amax(1) / 127, rtol=1e-6, atol=0
+        )
+        assert numbers(packed, left).abs().max() <= 127
+        steps = (values(packed, left) - wanted) / packed.scales[: packed.lines, None].double()
+        assert steps.abs().max() <= (1.0 if chance else 0.5) + 1e-3
+        if not left:
+            assert torch.equal(packed.totals[: packed.lines].double(), numbers(packed, left).sum(1))
+
+
+@given(
+    rows=st.integers(1, 70),
+    columns=st.integers(1, 150),
+    length=st.integers(1, 150),
+    out=st.sampled_from(DTYPES),
+    bias=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=80, deadline=None)
+def test_a_product_is_that_of_the_bytes(
+    rows: int, columns: int, length: int, out: torch.dtype, bias: bool, seed: int
+) -> None:
+    """Whatever the sizes: tiles, panels and words that are not full."""
+    torch.manual_seed(seed)
+    a, b, shift = torch.randn(rows, length), torch.randn(columns, length), torch.randn(columns) if bias else None
+    left, right = pack_rows(a, left=True)[0], pack_rows(b, left=False)[0]
+    wanted = values(left, True) @ values(right, False).T + (0 if shift is None else shift.double())
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if out == torch.float32 else {"rtol": 0.005, "atol": 1e-5}
+    torch.testing.assert_close(multiply(left, right, out, shift).double(), wanted, **tolerance)
+    if not bias:
+        there = torch.randn(rows, columns)
+        onto = there.clone()
+        multiply_onto(onto, left, right)
+        torch.testing.assert_close(onto.double(), there.double() + wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_the_other_way_round_gives_the_same() -> None:
+    """A matrix packed by its columns is its transpose packed by its rows."""
+    torch.manual_seed(1)
+    matrix = torch.randn(75, 133)
+    for left in (True, False):
+        one, other = packed_both_ways(matrix, left)[1], pack_rows(matrix.T.contiguous(), left)[0]
+        assert torch.equal(numbers(one, left), numbers(other, left))
+        assert torch.equal(one.scales, other.scales)
+
+
+def test_chance_is_right_on_average_and_the_same_for_the_same_seed() -> None:
+    torch.manual_seed(2)
+    matrix = torch.randn(32, 200)
+    for way in (0, 1):
+        drawn = torch.stack([values(packed_both_ways(matrix, True, seed)[way], True) for seed in range(1, 801)])
+        packed = packed_both_ways(matrix, True, 1)[way]
+        wanted, step = (matrix if way == 0 else matrix.T).double(), packed.scales[: packed.lines, None].double()
+        # A draw is off by half a step at the most, in the sense of its standard deviation: of 800 by 0.018.
+        assert ((drawn.mean(0) - wanted) / step).abs().max() < 5 * 0.018
+        assert (((drawn.mean(0) - wanted) / step).mean()).abs() < 5 * 0.018 / matrix.numel() ** 0.5 + 1e-3
+        assert torch.equal(drawn[0], values(packed, True))
+        assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_neighbours_are_rounded_apart() -> None:
+    """Of numbers midway between two steps half go up, whichever place they have; neighbours do not go together."""
+    matrix = torch.full((512, 256), 0.5 / 127)
+    matrix[:, 0] = 1.0
+    up = numbers(pack_rows(matrix, True, seed=3)[0], True)[:, 1:]
+    assert set(up.unique().tolist()) == {0.0, 1.0}
+    assert abs(float(up.mean()) - 0.5) < 5 * 0.5 / up.numel() ** 0.5
+    assert float((up.mean(0) - 0.5).abs().max()) < 5 * 0.5 / 512**0.5
+    centred = up - 0.5
+    for other in (centred.roll(1, 0), centred.roll(1, 1), centred.roll(16, 1), centred.roll(64, 1)):
+        assert abs(float((centred * other).mean())) < 5 * 0.25 / up.numel() ** 0.5
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_map_and_its_gradients(dtype: torch.dtype, bias: bool) -> None:
+    """Near the exact ones: each of the products within two hundredths."""
+    torch.manual_seed(4)
+    x = torch.randn(3, 70, 90).to(dtype).requires_grad_()
+    weight, shift = torch.randn(50, 90, requires_grad=True), torch.randn(50, requires_grad=True) if bias else None
+    leaves = [leaf for leaf in (x, weight, shift) if leaf is not None]
+    out = int8_linear(x, weight, shift)
+    exact = F.linear(x.double(), weight.double(), None if shift is None else shift.double())
+    grad = torch.randn_like(out)
+    assert out.dtype == dtype
+    for mine, yours in zip(
+        (out, *torch.autograd.grad(out, leaves, grad)),
+        (exact, *torch.autograd.grad(exact, leaves, grad.double())),
+        strict=True,
+    ):
+        assert mine.shape == yours.shape
+        mine, yours = mine.detach().double(), yours.detach().double()
+        assert float((mine - yours).norm() / yours.norm()) < 0.02
+
+
+def test_gradients_are_right_on_average() -> None:
+    """Also of rows that are next to nothing beside the others, which to the nearest would be nothing."""
+    torch.manual_seed(5)
+    x, weight = torch.randn(128, 32, requires_grad=True), torch.randn(48, 32, requires_grad=True)
+    grad = torch.randn(128, 48)
+    grad[1:] *= 1e-3
+    exact = torch.autograd.grad(F.linear(x, weight), (x, weight), grad)
+    drawn = [torch.autograd.grad(int8_linear(x, weight, None), (x, weight), grad) for _ in range(300)]
+    for place in (0, 1):
+        mean = torch.stack([one[place] for one in drawn]).mean(0)
+        first = drawn[0][place]
+        assert (mean - exact[place]).norm() < max(
+            0.2 * float((first - exact[place]).norm()), 0.01 * exact[place].norm()
+        )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_do_not_matter(threads: int) -> None:
+    torch.manual_seed(6)
+    x, weight, grad = (
+        torch.randn(100, 64, requires_grad=True),
+        torch.randn(80, 64, requires_grad=True),
+        torch.randn(100, 80),
+    )
+    before = torch.get_num_threads()
+
+    def found(count: int) -> list[Tensor]:
+        torch.set_num_threads(count)
+        torch.manual_seed(7)
+        out = int8_linear(x, weight, None)
+        return [out, *torch.autograd.grad(out, (x, weight), grad)]
+
+    try:
+        assert all(torch.equal(a, b) for a, b in zip(found(threads), found(3), strict=True))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_what_is_no_number_is_not_hidden(wrong: float) -> None:
+    x, weight = torch.randn(70, 20), torch.randn(30, 20)
+    x[5, 3] = wrong
+    out = int8_linear(x, weight, None)
+    assert not out[5].isfinite().any()
+    assert out[torch.arange(70) != 5].isfinite().all()
+    weight[7, 2], x[5, 3] = wrong, 0.0
+    assert not int8_linear(x, weight, None)[:, 7].isfinite().any()
+    x, grad = torch.randn(70, 20, requires_grad=True), torch.randn(70, 30)
+    weight = torch.randn(30, 20, requires_grad=True)
+    grad[9, 4] = wrong
+    by_x, by_weight = torch.autograd.grad(int8_linear(x, weight, None), (x, weight), grad)
+    assert not by_x[9].isfinite().any()
+    assert not by_weight[4].isfinite().any()
+
+
+def test_nothing_gives_nothing() -> None:
+    x, weight = torch.zeros(70, 20, requires_grad=True), torch.zeros(30, 20, requires_grad=True)
+    out = int8_linear(x, weight, None)
+    gradients = torch.autograd.grad(out, (x, weight), torch.zeros(70, 30))
+    assert all(not tensor.any() for tensor in (out, *gradients))
+
+
+def test_who_takes_it() -> None:
+    """Enough rows, a float32 matrix, numbers that the kernels know, sums that fit into 32 bits."""
+    weight = torch.randn(30, 20)
+    assert fits(torch.randn(4, FEWEST // 4, 20), weight)
+    assert not fits(torch.randn(FEWEST - 1, 20), weight)
+    assert not fits(torch.empty(LONGEST + 1, 20), weight)
+    assert not fits(torch.randn(FEWEST, 20).double(), weight)
+    assert not fits(torch.randn(FEWEST, 20), weight.double())
+    x = torch.randn(FEWEST - 1, 20)
+    assert torch.equal(linear(x, weight, None, in_int8=True), linear(x, weight, None))
+
+
+def test_only_while_it_is_trained() -> None:
+    torch.manual_seed(8)
+    layer, x = Linear(20, 30), torch.randn(FEWEST, 20)
+    torch.nn.init.normal_(layer.weight)
+    torch.nn.init.zeros_(layer.bias)
+    exact = layer(x)
+    use_int8(layer)
+    assert not torch.equal(layer(x), exact)
+    assert torch.equal(layer.eval()(x), exact)
+
+
+def test_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reason_against(torch.device("cpu")) is None
+    assert "for a CPU" in str(reason_against(torch.device("meta")))
+    monkeypatch.setenv("REGARD_NATIVE", "0")
+    assert "REGARD_NATIVE is 0" in str(reason_against(torch.device("cpu")))
