@@ -18,7 +18,7 @@ from pathlib import Path
 from report import Comparison, Report, options
 
 STEPS = {"toy": 4, "small": 30, "base": 6}
-SYSTEMS = ("nn.Transformer float32", "nn.Transformer bf16", "regard float32", "regard bf16")
+SYSTEMS = ("nn.Transformer float32", "nn.Transformer bf16", "regard float32", "regard bf16", "regard int8")
 
 
 def peak_megabytes() -> float:
@@ -47,11 +47,11 @@ def run_alone(system: str, size: str, steps: int) -> None:
     imported = peak_megabytes()
     torch.manual_seed(1)
     who, _, name = system.rpartition(" ")
-    dtype = next(dtype for dtype, known in NAMES.items() if known == name)
     if who == "regard":
         keep_freed_memory()
-        step = regard_step(Transformer(config_of(size)), dtype)
+        step = regard_step(Transformer(config_of(size)), name)
     else:
+        dtype = next(dtype for dtype, known in NAMES.items() if known == name)
         step = peer_step(TorchTransformer(config_of(size)), dtype)
     for batch in make_batches(steps, size):
         step(batch)

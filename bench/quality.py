@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 from peers import TorchTransformer
 from report import Comparison, Report, options
-from steps import NAMES, Step, dtypes, peer_step, regard_step
+from steps import Step, chosen, peer_step, regard_step
 
 from regard.config import CorpusConfig, DecodeConfig, ModelConfig, RunConfig
 from regard.data.batches import Batch, Batches, Place
@@ -108,7 +108,7 @@ def make_systems(run: RunConfig, prepared: Prepared) -> dict[str, System]:
     assert isinstance(config, ModelConfig)
     alike = dataclasses.replace(config, position="sinusoidal")
     peak = train.lr or paper_learning_rate(config.d_model, train.warmup_steps)
-    best = dtypes()[-1]
+    best = chosen()
 
     def rate(step: int) -> float:
         return learning_rate(step, train.schedule, peak, train.warmup_steps, train.max_steps)
@@ -139,8 +139,8 @@ def make_systems(run: RunConfig, prepared: Prepared) -> dict[str, System]:
         "nn.Transformer float32": System(
             peer_step(peer, torch.float32, rate), lambda texts: translate_plainly(peer, tokenizer, texts), stream()
         ),
-        f"regard {NAMES[best]}": ours(Transformer(alike)),
-        f"regard {NAMES[best]}, as in the recipe": averaged(Transformer(config), train.ema),
+        f"regard {best}": ours(Transformer(alike)),
+        f"regard {best}, as in the recipe": averaged(Transformer(config), train.ema),
     }
 
 

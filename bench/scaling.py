@@ -17,7 +17,7 @@ import torch
 from interleaved import seconds_in_turn
 from peers import TorchTransformer
 from report import Comparison, Report, options
-from steps import NAMES, dtypes, peer_step, regard_step
+from steps import NAMES, chosen, dtypes, peer_step, regard_step
 from work import BATCH_TOKENS, TOY_BATCH_TOKENS, config_of, make_batch
 
 from regard.config import ModelConfig
@@ -65,8 +65,8 @@ def compare(point: Point, repeats: int) -> Comparison:
     rows = max(1, point.tokens // point.length)
     batch = make_batch(rng, rows, point.length, point.length, config.tgt_vocab_size)
     dtype = dtypes()[-1]
-    peer, own = peer_step(TorchTransformer(config), dtype), regard_step(Transformer(config), dtype)
-    works = {f"nn.Transformer {NAMES[dtype]}": lambda: peer(batch), f"regard {NAMES[dtype]}": lambda: own(batch)}
+    peer, own = peer_step(TorchTransformer(config), dtype), regard_step(Transformer(config), chosen())
+    works = {f"nn.Transformer {NAMES[dtype]}": lambda: peer(batch), f"regard {chosen()}": lambda: own(batch)}
     seconds = seconds_in_turn(works, repeats)
     figures = {name: [1e6 * value / batch.n_tokens for value in values] for name, values in seconds.items()}
     return Comparison(point.what, "µs a target token", figures, next(iter(works)), less_is_better=True)

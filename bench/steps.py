@@ -9,14 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.int8 import use_int8
-from regard.core.precision import choose_dtype
+from regard.core.int8 import reason_against, use_int8
+from regard.core.precision import choose_dtype, cpu_has_vnni, takes_int8
 from regard.data.batches import Batch
 from regard.models.transformer import Transformer
 from regard.text.tokenizer import PAD
 from regard.train.loss import vocabulary_loss
 from regard.train.optimizer import build_optimizer
 
+CPU = torch.device("cpu")
 SMOOTHING, BETAS, EPS = 0.1, (0.9, 0.98), 1e-9
 NAMES = {torch.float32: "float32", torch.bfloat16: "bf16"}
 Step = Callable[[Batch], float]
@@ -25,8 +26,19 @@ Rate = Callable[[int], float]  # of learning, at step 1, 2, …
 
 def dtypes() -> list[torch.dtype]:
     """Those to measure: bf16 only where the machine has units for it."""
-    best = choose_dtype("auto", torch.device("cpu"))
+    best = choose_dtype("auto", CPU)
     return [torch.float32] if best == torch.float32 else [torch.float32, best]
+
+
+def precisions() -> list[str]:
+    """Ours to measure: int8 only where the machine has units for it."""
+    in_int8 = cpu_has_vnni() and reason_against(CPU) is None
+    return [*(NAMES[dtype] for dtype in dtypes()), *(["int8"] if in_int8 else [])]
+
+
+def chosen() -> str:
+    """What `regard train` takes by itself."""
+    return "int8" if takes_int8("auto", CPU) else NAMES[dtypes()[-1]]
 
 
 def tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -44,9 +56,9 @@ def update(optimizer: torch.optim.Optimizer, lr: float) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
-def regard_step(model: Transformer, dtype: torch.dtype, rate: Rate = constant, in_int8: bool = False) -> Step:
-    model.compute_dtype = dtype
-    if in_int8:
+def regard_step(model: Transformer, precision: str, rate: Rate = constant) -> Step:
+    model.compute_dtype = {name: dtype for dtype, name in NAMES.items()}.get(precision, dtypes()[-1])
+    if precision == "int8":
         use_int8(model)
     optimizer = build_optimizer("adam", model.parameters(), BETAS, EPS, 0.0)
     steps = count(1)

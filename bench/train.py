@@ -20,11 +20,10 @@ import torch
 from interleaved import Work, rates_in_turn
 from peers import TRAINERS, missing
 from report import Comparison, Report, options
-from steps import NAMES, Step, dtypes, peer_step, regard_step
+from steps import NAMES, Step, dtypes, peer_step, precisions, regard_step
 from work import config_of, make_batches
 
 from regard.config import ModelConfig
-from regard.core.int8 import reason_against
 from regard.data.batches import Batch
 from regard.models.transformer import Transformer
 from regard.text.tokenizer import PAD
@@ -40,10 +39,7 @@ def make_systems(config: ModelConfig, report: Report) -> dict[str, Step]:
             continue
         for dtype in dtypes():
             systems[f"{name} {NAMES[dtype]}"] = peer_step(build(config), dtype)
-    ours = {f"regard {NAMES[dtype]}": regard_step(Transformer(config), dtype) for dtype in dtypes()}
-    if reason_against(torch.device("cpu")) is None:
-        ours["regard int8"] = regard_step(Transformer(config), dtypes()[-1], in_int8=True)
-    return systems | ours
+    return systems | {f"regard {name}": regard_step(Transformer(config), name) for name in precisions()}
 
 
 def over(batches: Sequence[Batch], step: Step) -> Work:
