@@ -3,7 +3,8 @@
     python bench/scaling.py
 
 From the middle of it all (`small`: d_model 256, 4,096 tokens of sentences of 24, vocabulary 10,000), one size is varied
-at a time. Both systems compute in the best format that the machine has: bf16, or float32.
+at a time. Each system computes in the best format that it has for the machine: the peer in bf16 or float32, ours as
+`regard train` does by itself.
 """
 
 from __future__ import annotations
