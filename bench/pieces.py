@@ -23,6 +23,7 @@ from work import make_tokenizer, multi30k
 from regard.core.attention import reference_attention
 from regard.core.dropout import Dropout
 from regard.core.feedforward import relu_dropout
+from regard.core.linear import linear
 from regard.core.masks import padding_mask
 from regard.core.native import library
 from regard.core.positions import RotaryPositions, rotate_plainly
@@ -62,6 +63,20 @@ def compare_losses(rows: int, vocabulary: int, repeats: int) -> Comparison:
 
 def there_and_back(forward: Callable[[], Tensor]) -> Callable[[], object]:
     return lambda: forward().sum().backward()
+
+
+def compare_linears(tokens: int, width: int, repeats: int) -> Comparison:
+    """A linear map from the model's width to four times it: PyTorch's products, and ours in int8."""
+    x, weight, bias = torch.randn(tokens, width).bfloat16(), torch.randn(4 * width, width), torch.randn(4 * width)
+    grad = torch.randn(tokens, 4 * width).bfloat16()
+    leaves = [leaf.requires_grad_() for leaf in (x, weight, bias)]
+
+    def all_products(in_int8: bool) -> Callable[[], object]:
+        return lambda: torch.autograd.grad(linear(x, weight, bias, in_int8), leaves, grad)
+
+    works = {"bf16": all_products(False)} | ({} if library() is None else {"regard int8": all_products(True)})
+    what = f"linear map of {tokens:,} x {width} to {4 * width:,}, forward and backward"
+    return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "bf16", less_is_better=True)
 
 
 def compare_residuals(tokens: int, width: int, repeats: int) -> Comparison:
@@ -225,7 +240,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     report.add(compare_dropouts(ELEMENTS // shrink**2, args.repeats))
     report.add(compare_losses(ROWS // shrink, VOCABULARY // shrink, args.repeats))
     attention = (compare_projections, compare_rotations, compare_attentions)
-    for compare in (compare_residuals, compare_activations, *attention, compare_shapes):
+    for compare in (compare_linears, compare_residuals, compare_activations, *attention, compare_shapes):
         report.add(compare(TOKENS // shrink, WIDTH // shrink, args.repeats))
     report.add(compare_memory(TOKENS // shrink, VOCABULARY // shrink, args.repeats))
     report.add(compare_orders(lengths_of_pairs(args.toy), TOKENS))

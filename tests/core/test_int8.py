@@ -27,6 +27,7 @@ from regard.core.linear import Linear, linear
 from regard.core.native import library
 
 DTYPES = (torch.float32, torch.bfloat16)
+MOST = 126.99  # what the largest of a line becomes, as in int8.h
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def test_bytes_are_near_the_numbers(
     by_rows, by_columns = packed_both_ways(matrix, left, chance)
     for packed, wanted in ((by_rows, matrix.double()), (by_columns, matrix.double().T)):
         torch.testing.assert_close(
-            packed.scales[: packed.lines].double(), wanted.abs().amax(1) / 127, rtol=1e-6, atol=0
+            packed.scales[: packed.lines].double(), wanted.abs().amax(1) / MOST, rtol=1e-6, atol=0
         )
         assert numbers(packed, left).abs().max() <= 127
         steps = (values(packed, left) - wanted) / packed.scales[: packed.lines, None].double()
@@ -126,17 +127,35 @@ def test_chance_is_right_on_average_and_the_same_for_the_same_seed() -> None:
         assert not torch.equal(drawn[0], drawn[1])
 
 
-def test_neighbours_are_rounded_apart() -> None:
+@pytest.mark.parametrize("way", [0, 1])
+def test_neighbours_are_rounded_apart(way: int) -> None:
     """Of numbers midway between two steps half go up, whichever place they have; neighbours do not go together."""
-    matrix = torch.full((512, 256), 0.5 / 127)
-    matrix[:, 0] = 1.0
-    up = numbers(pack_rows(matrix, True, seed=3)[0], True)[:, 1:]
+    matrix = torch.full((512, 512), 0.5 / MOST)
+    matrix[:, 0] = matrix[0] = 1.0
+    up = numbers(packed_both_ways(matrix, True, seed=3)[way], True)[1:, 1:]
     assert set(up.unique().tolist()) == {0.0, 1.0}
     assert abs(float(up.mean()) - 0.5) < 5 * 0.5 / up.numel() ** 0.5
-    assert float((up.mean(0) - 0.5).abs().max()) < 5 * 0.5 / 512**0.5
+    assert float((up.mean(0) - 0.5).abs().max()) < 5 * 0.5 / 511**0.5
     centred = up - 0.5
     for other in (centred.roll(1, 0), centred.roll(1, 1), centred.roll(16, 1), centred.roll(64, 1)):
         assert abs(float((centred * other).mean())) < 5 * 0.25 / up.numel() ** 0.5
+
+
+@pytest.mark.parametrize("way", [0, 1])
+def test_what_is_next_to_nothing_counts(way: int) -> None:
+    """A thousandth of a step becomes a step once in a thousand times."""
+    matrix = torch.full((1024, 1024), 0.001 / MOST)
+    matrix[:, 0] = matrix[0] = 1.0
+    up = numbers(packed_both_ways(matrix, True, seed=4)[way], True)[1:, 1:]
+    assert abs(float(up.mean()) - 0.001) < 5 * (0.001 / up.numel()) ** 0.5
+
+
+def test_the_longest_sum_fits() -> None:
+    """As large as it can be: all at the ends of their range."""
+    left = pack_rows(torch.ones(1, LONGEST), left=True)[0]
+    right = pack_rows(torch.tensor([[1.0], [-1.0]]).expand(2, LONGEST).contiguous(), left=False)[0]
+    wanted = torch.tensor([[1.0, -1.0]]) * LONGEST * (127 / MOST) ** 2
+    torch.testing.assert_close(multiply(left, right, torch.float32), wanted)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -43,8 +43,13 @@ def test_int8_is_for_who_has_vnni_and_no_amx(monkeypatch: pytest.MonkeyPatch) ->
     assert takes_int8("int8", CPU)
     assert not takes_int8("bfloat16", CPU)
     assert not takes_int8("float32", CPU)
-    assert takes_int8("auto", CPU) == (cpu_has_vnni() and cpu_matrix_units() != "AMX")
     assert not takes_int8("auto", torch.device("meta"))
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    for vnni, amx in ((True, True), (True, False), (False, True), (False, False)):
+        monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda has=vnni: has)
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda has=amx: has)
+        assert takes_int8("auto", CPU) == (vnni and not amx)
+    monkeypatch.undo()
     monkeypatch.setenv("REGARD_NATIVE", "0")
     assert not takes_int8("auto", CPU)
 

@@ -83,15 +83,15 @@ def test_bf16_is_close_to_float32() -> None:
 
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
 def test_int8_is_close_and_right_on_average(r_drop: float) -> None:
-    """Two slices, the last with empty rows, and a bias: sizes that fill neither words nor panels."""
+    """Two slices, the last with empty rows; sizes that fill neither words nor panels."""
     torch.manual_seed(3)
     count = 1060 if r_drop else 530
     targets = torch.randint(203, (530,)).repeat(2 if r_drop else 1)
-    leaves = [x.requires_grad_() for x in (torch.randn(count, 30), 0.3 * torch.randn(203, 30), torch.randn(203))]
-    hidden, weight, bias = leaves
+    leaves = [x.requires_grad_() for x in (torch.randn(count, 30), 0.3 * torch.randn(203, 30))]
+    hidden, weight = leaves
 
     def found(in_int8: bool) -> tuple[float, list[Tensor]]:
-        loss = vocabulary_loss(hidden, weight, targets, 0.1, r_drop, bias, in_int8)
+        loss = vocabulary_loss(hidden, weight, targets, 0.1, r_drop, in_int8=in_int8)
         return float(loss.objective.detach()), list(torch.autograd.grad(loss.objective, leaves))
 
     exact, gradients = found(False)
@@ -102,6 +102,15 @@ def test_int8_is_close_and_right_on_average(r_drop: float) -> None:
         often = float((torch.stack([one[1][place] for one in drawn]).mean(0) - wanted).norm() / wanted.norm())
         assert 0 < once < 0.05
         assert often < min(0.9 * once, 0.025)  # what is left is the logits' own rounding, to the nearest
+
+
+def test_a_bias_is_not_for_int8() -> None:
+    torch.manual_seed(4)
+    hidden, weight, targets = torch.randn(100, 30, requires_grad=True), torch.randn(50, 30), torch.randint(50, (100,))
+    losses = [vocabulary_loss(hidden, weight, targets, 0.1, 0.0, torch.arange(50.0), low) for low in (True, False)]
+    assert float(losses[0].objective.detach()) == float(losses[1].objective.detach())
+    rough = vocabulary_loss(hidden, weight, targets, 0.1, in_int8=True).objective
+    assert float(rough.detach()) != float(vocabulary_loss(hidden, weight, targets, 0.1).objective.detach())
 
 
 def test_without_gradient_nothing_is_kept() -> None:

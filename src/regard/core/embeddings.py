@@ -17,7 +17,10 @@ from regard.core.linear import linear
 
 
 class Embedding(Int8able, nn.Module):
-    """embed: E[ids] · scale, which is sqrt(D) in the paper.  project: h Eᵀ."""
+    """embed: E[ids] · scale, which is sqrt(D) in the paper.  project: h Eᵀ.
+
+    Training does not project, it has its own products (train/vocabulary.py): it is they that `in_int8` is for.
+    """
 
     def __init__(self, vocab_size: int, d_model: int, scale: float | None = None) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
 // A training step's matrix products in int8: numbers become bytes, with a scale for each row or column of a matrix.
 //
 // What is about to be multiplied is *packed*: a line of bytes for every row (or column), along which the product adds up,
-// in panels of 16 lines, four bytes to a word, as tiles.h wants its columns; here both factors stand like that. The
-// largest magnitude of a line becomes 127. Rounding is to the nearest, or by chance, so that the mean is right:
-// gradients are many small numbers beside a few large ones, and to the nearest all small ones would be nothing.
+// in panels of 16 lines, four bytes to a word, as tiles.h wants its columns; here both factors stand like that. Rounding
+// is to the nearest, or by chance, so that the mean is right: gradients are many small numbers beside a few large ones,
+// and to the nearest all small ones would be nothing.
 #pragma once
 
 #include <omp.h>
@@ -50,8 +50,8 @@ inline Ints downwards(Floats x) {
 #endif
 }
 
-// How a line is rounded. By chance: sixteen of Marsaglia's xorshift generators (2003) side by side, a byte of each a
-// number, begun anew for every line, so that the outcome does not depend on who computes it.
+// How a line is rounded. By chance: sixteen of Marsaglia's xorshift generators (2003) side by side, begun anew for every
+// line, so that the outcome does not depend on who computes it.
 template <bool CHANCE>
 class Rounding {
  public:
@@ -63,20 +63,12 @@ class Rounding {
       }
     }
   }
-  // Before every fourth vector.
-  void draw() {
-    if constexpr (CHANCE) {
-      state_ ^= state_ << 13;
-      state_ ^= state_ >> 17;
-      state_ ^= state_ << 5;
-    }
-  }
-  // x · factor; `which` of the four.
-  Ints operator()(Floats x, Floats factor, int which) const {
-    if constexpr (!CHANCE) return to_nearest(x * factor);
-    // A number from 1 to 2 by the bits of its fraction: eight of them, and the middle of what they leave open.
-    const Unsigned eight = which == 0 ? state_ << 15 : which == 1 ? state_ << 7 : which == 2 ? state_ >> 1 : state_ >> 9;
-    return downwards(x * factor + Floats((eight & 0x7f8000) | 0x3f804000)) - 1;
+  Ints operator()(Floats x) {
+    if constexpr (!CHANCE) return to_nearest(x);
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 17;
+    state_ ^= state_ << 5;
+    return downwards(x + Floats((state_ >> 9) | 0x3f800000)) - 1;  // the bits of a number from 1 to 2
   }
 
  private:
@@ -84,7 +76,11 @@ class Rounding {
   Unsigned state_;
 };
 
-inline float byte_factor(float most) { return most > 0 ? 127.0f / most : most; }  // NaN stays
+// The largest magnitude of a line becomes this: so far below 127 that what is rounded up by chance is never 128.
+constexpr float MOST = 126.99f;
+
+inline float byte_factor(float most) { return most < 1e-36f ? 0.0f : MOST / most; }  // NaN stays
+inline float byte_scale(float most) { return most * (1 / MOST); }
 
 template <bool LEFT>
 constexpr int ZERO = LEFT ? 128 : 0;
@@ -101,24 +97,18 @@ void pack_row(const T* from, int64_t row, uint64_t seed, const Packed& to, int32
     if (sum) write_vector(read_vector(sum + i) + some, sum + i);
   }
   const float largest = largest_magnitude(top), factor = byte_factor(largest);
-  to.scale[row] = largest * (1.0f / 127);
+  to.scale[row] = byte_scale(largest);
   int32_t* words = reinterpret_cast<int32_t*>(to.panel(row)) + row % LANES;
   const int64_t depth = to.depth();
   Rounding<CHANCE> rounding(seed, row);
   Ints totals = {};
-  for (int64_t first = 0; first < to.length; first += 4 * LANES) {
-    rounding.draw();
-#pragma GCC unroll 4
-    for (int which = 0; which < 4; ++which) {
-      const int64_t i = first + which * LANES;
-      if (i >= to.length) break;
-      const Ints numbers = rounding(read_some(from + i, to.length - i), Floats{} + factor, which);
-      if (!LEFT) totals += numbers;
-      const Bytes bytes = __builtin_convertvector(numbers + ZERO<LEFT>, Bytes);
-      int32_t four[4];
-      std::memcpy(four, &bytes, sizeof four);
-      for (int64_t k = i / 4; k < std::min(i / 4 + 4, depth); ++k) words[k * LANES] = four[k - i / 4];
-    }
+  for (int64_t i = 0; i < to.length; i += LANES) {
+    const Ints numbers = rounding(read_some(from + i, to.length - i) * factor);
+    if (!LEFT) totals += numbers;
+    const Bytes bytes = __builtin_convertvector(numbers + ZERO<LEFT>, Bytes);
+    int32_t four[4];
+    std::memcpy(four, &bytes, sizeof four);
+    for (int64_t k = i / 4; k < std::min(i / 4 + 4, depth); ++k) words[k * LANES] = four[k - i / 4];
   }
   int32_t total = 0;
   for (int lane = 0; lane < LANES; ++lane) total += totals[lane];
@@ -171,14 +161,12 @@ void pack_panel(const T* matrix, int64_t first, int64_t begin, int64_t end, Floa
   const int64_t rows = to.length, columns = to.lines;
   for (int64_t k = begin; k < end; ++k) {
     Words word = {};
-    rounding.draw();
-#pragma GCC unroll 4
-    for (int which = 0; which < 4; ++which) {
-      const int64_t row = 4 * k + which;
+    for (int byte = 0; byte < 4; ++byte) {
+      const int64_t row = 4 * k + byte;
       Ints numbers = {};
-      if (row < rows) numbers = rounding(read_some(matrix + row * columns + first, columns - first), factor, which);
+      if (row < rows) numbers = rounding(read_some(matrix + row * columns + first, columns - first) * factor);
       if (!LEFT) totals += numbers;
-      word |= ((numbers + ZERO<LEFT>) & 255) << (8 * which);
+      word |= ((numbers + ZERO<LEFT>) & 255) << (8 * byte);
     }
     to.panel(first)[k] = word;
   }
@@ -202,7 +190,7 @@ void pack_columns(const T* matrix, uint64_t seed, const Packed& to, const int32_
         const int64_t line = panel * LANES + lane;
         const float largest = line < to.lines ? as_float(most[line]) : 0.0f;
         factor[lane] = byte_factor(largest);
-        to.scale[line] = largest * (1.0f / 127);
+        to.scale[line] = byte_scale(largest);
       }
       factors[panel - begin] = factor;
       totals[panel - begin] = Ints{};

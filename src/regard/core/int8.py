@@ -5,7 +5,7 @@ scale for every row (or column) of it along which the product adds up; sums are 
 between products keep their precision. Gradients are rounded by chance, so that their mean is right. As in torchao's
 int8 training (Thien Tran, 2024), and SwitchBack (Wortsman et al. 2023), which takes the product by W in 16 bits.
 
-The work is done by int8.h. There is no twin in PyTorch: without kernels nobody asks for int8 (`reason_against`).
+The work is done by int8.h. There is no twin in PyTorch: without kernels there is no int8 (`reason_against`).
 
 Shapes: N rows, I inputs, O outputs.
 """

@@ -1,5 +1,6 @@
 // Kernels where PyTorch needs several passes over memory: one pass here. Plain C++ that the compiler vectorises,
-// behind a C interface, compiled on first use by native.py. Every kernel has a PyTorch twin that it must agree with.
+// behind a C interface, compiled on first use by native.py. Every kernel has a PyTorch twin that it must agree with, but
+// for those of int8.h.
 
 #include "int8.h"
 #include "native.h"

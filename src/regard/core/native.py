@@ -1,6 +1,7 @@
 """C++ kernels: compiled once for this machine, kept in the cache, loaded when first needed.
 
-Without a compiler everything still works: `library()` is None, and each caller has a PyTorch twin to fall back on.
+Without a compiler everything still works: `library()` is None, and each caller has a PyTorch twin to fall back on
+(int8.py has none, and is not asked).
 `REGARD_NATIVE=0` switches the kernels off. That something is being compiled is logged, and the command says it.
 """
 

@@ -23,7 +23,7 @@ from torch import nn
 from regard.config import RunConfig
 from regard.core.int8 import reason_against, use_int8
 from regard.core.moe import LoadReport, auxiliary_loss, rebalance
-from regard.core.precision import choose_dtype, takes_int8
+from regard.core.precision import choose_dtype, cpu_has_vnni, takes_int8
 from regard.data.batches import Place
 from regard.errors import ConfigError, TrainingDiverged
 from regard.files import atomic_write
@@ -67,9 +67,7 @@ class Trainer:
         self.model = self.task.model
         set_precision(self.model, choose_dtype(train.precision, self.device))
         if takes_int8(train.precision, self.device):
-            if reason := reason_against(self.device):
-                raise ConfigError(f"train.precision = 'int8', but {reason}. Take 'auto': --set train.precision=auto")
-            use_int8(self.model)
+            self.begin_int8()
         self.names: dict[nn.Parameter, str] = {p: name for name, p in self.model.named_parameters()}
         betas = (train.beta1, train.beta2)
         learnt = [p for p in self.names if p.requires_grad]
@@ -80,6 +78,14 @@ class Trainer:
         self.load: LoadReport | None = None  # of experts, since the last report
         self.progress = Progress(metric=train.metric)
         self.interrupted = False
+
+    def begin_int8(self) -> None:
+        """And say so, since it is no setting of the run that decides about it."""
+        if reason := reason_against(self.device):
+            raise ConfigError(f"train.precision = 'int8', but {reason}. Take 'auto': --set train.precision=auto")
+        use_int8(self.model)
+        how = "fastest on this CPU" if cpu_has_vnni() else "slower than others on this CPU, which has no VNNI"
+        self.listener.message(f"products in int8, {how} (train.precision = {self.run.train.precision!r})")
 
     def start_from(self, folder: Path) -> None:
         """Take every weight of another model that has the same name and shape here."""

@@ -56,7 +56,9 @@ def vocabulary_loss(
         weight_VD = torch.cat([weight_VD, bias_V[:, None]], dim=1)
         hidden_ND = torch.cat([hidden_ND, hidden_ND.new_ones(len(hidden_ND), 1)], dim=1)
     learning = torch.is_grad_enabled() and (hidden_ND.requires_grad or weight_VD.requires_grad)
-    products = Int8Products if in_int8 and fits(hidden_ND, weight_VD) else PlainProducts
+    # A bias has another size than the weights, which one scale for both would drown.
+    in_int8 = in_int8 and bias_V is None and fits(hidden_ND[:SLICE], weight_VD)
+    products = Int8Products if in_int8 else PlainProducts
     objective, nll = _VocabularyLoss.apply(hidden_ND, weight_VD, targets_N, smoothing, r_drop, learning, products)  # type: ignore[no-untyped-call]
     return SummedLoss(objective, nll)
 
@@ -77,14 +79,14 @@ class _VocabularyLoss(torch.autograd.Function):
         products = build_products(weight_VD, hidden_ND.dtype)
         mean_row_D = weight_VD.mean(dim=0, dtype=exact)
         grad_hidden_ND = hidden_ND.new_empty(hidden_ND.shape) if learning else None
-        grad_weight_VD = torch.zeros_like(weight_VD, dtype=exact) if learning else None
+        grad_weight_VD = weight_VD.new_zeros(weight_VD.shape, dtype=exact) if learning else None
         objective, nll = hidden_ND.new_zeros((), dtype=exact), hidden_ND.new_zeros((), dtype=exact)
         passes, size = 2 if r_drop else 1, hidden_ND.shape[1]
         hidden_PND, targets_PN = hidden_ND.reshape(passes, -1, size), targets_N.reshape(passes, -1)
         for rows in slices(hidden_PND.shape[1], SLICE // passes):
             real = rows.stop - rows.start
             empty = -real % WHOLE
-            hidden_CD = F.pad(hidden_PND[:, rows], (0, 0, 0, empty)).flatten(0, 1)
+            hidden_CD = F.pad(hidden_PND[:, rows], (0, 0, 0, empty)).flatten(0, 1).contiguous()
             targets_C = F.pad(targets_PN[:, rows], (0, empty)).flatten()
             found = slice_loss(products.logits(hidden_CD), targets_C, 1 - smoothing, r_drop / 2)
             right, log_sum = (x.view(passes, -1)[:, :real].sum() for x in (found.logp_right_C, found.log_sum_C))
@@ -94,6 +96,7 @@ class _VocabularyLoss(torch.autograd.Function):
             if found.divergence is not None:  # an empty row does not differ from itself
                 objective += r_drop / 2 * found.divergence
             if grad_hidden_ND is not None and grad_weight_VD is not None:
+                found.grad_CV.view(passes, -1, len(weight_VD))[:, real:] = 0  # nor may an empty row set a scale
                 by_hidden_CD = products.backward(found.grad_CV, hidden_CD, grad_weight_VD)
                 grad_hidden_ND.view(hidden_PND.shape)[:, rows] = by_hidden_CD.view(passes, -1, size)[:, :real]
         if smoothing and grad_hidden_ND is not None and grad_weight_VD is not None:

@@ -40,13 +40,14 @@ class Int8Products:
         self.dtype = dtype
 
     def logits(self, hidden_CD: Tensor) -> Tensor:
-        return multiply(pack_rows(hidden_CD, left=True)[0], self.forwards, self.dtype)
+        left, self.hidden_columns = pack_rows(hidden_CD, left=True)  # of the slice that `backward` will be asked for
+        return multiply(left, self.forwards, self.dtype)
 
     def backward(self, grad_CV: Tensor, hidden_CD: Tensor, grad_weight_VD: Tensor) -> Tensor:
         # Most of a row is next to nothing beside the right token, and of a column beside where that token was right:
         # rounded by chance, what is next to nothing still counts.
         left, columns = pack_rows(grad_CV, left=True, seed=draw_seed() | 1)
         by_weight = pack_columns(grad_CV, columns, left=True, seed=draw_seed() | 1)
-        hidden = pack_columns(hidden_CD, pack_rows(hidden_CD, left=False)[1], left=False)
+        hidden = pack_columns(hidden_CD, self.hidden_columns, left=False)
         multiply_onto(grad_weight_VD, by_weight, hidden)
         return multiply(left, self.backwards, self.dtype)
