@@ -51,7 +51,7 @@ inline Ints downwards(Floats x) {
 }
 
 // How a line is rounded. By chance: sixteen of Marsaglia's xorshift generators (2003) side by side, begun anew for every
-// line, so that the outcome does not depend on who computes it.
+// line, so that the outcome does not depend on who computes it. Half of what they draw, 16 bits, is enough for a number.
 template <bool CHANCE>
 class Rounding {
  public:
@@ -63,12 +63,17 @@ class Rounding {
       }
     }
   }
-  Ints operator()(Floats x) {
+  // The `which`th vector of a line: 0, 1, …
+  Ints operator()(Floats x, int64_t which) {
     if constexpr (!CHANCE) return to_nearest(x);
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 17;
-    state_ ^= state_ << 5;
-    return downwards(x + Floats((state_ >> 9) | 0x3f800000)) - 1;  // the bits of a number from 1 to 2
+    if (which % 2 == 0) {
+      state_ ^= state_ << 13;
+      state_ ^= state_ >> 17;
+      state_ ^= state_ << 5;
+    }
+    // A number from 1 to 2 by the bits of its fraction: sixteen of them, and the middle of what they leave open.
+    const Unsigned bits = which % 2 == 0 ? state_ << 7 : state_ >> 9;
+    return downwards(x + Floats((bits & 0x7fff80) | 0x3f800040)) - 1;
   }
 
  private:
@@ -85,62 +90,90 @@ inline float byte_scale(float most) { return most * (1 / MOST); }
 template <bool LEFT>
 constexpr int ZERO = LEFT ? 128 : 0;
 
-// A row becomes a line. Its columns' figures go on from what they are.
-template <bool LEFT, bool CHANCE, typename T>
-void pack_row(const T* from, int64_t row, uint64_t seed, const Packed& to, int32_t* most, float* sum) {
-  Ints top = {};
-  for (int64_t i = 0; i < to.length; i += LANES) {
-    const Floats some = read_some(from + i, to.length - i);
-    const Ints size = magnitude(some);
-    top = larger(top, size);
-    write_ints(larger(read_ints(most + i), size), most + i);
-    if (sum) write_vector(read_vector(sum + i) + some, sum + i);
+// Sixteen vectors of sixteen numbers of a byte each become the four words of each, side by side as a panel has them.
+inline void turn_words(const Ints (&numbers)[LANES], Words (&words)[4]) {
+  using AllBytes = uint8_t __attribute__((vector_size(64)));
+  constexpr Ints even = {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27}, odd = even + 4;
+  constexpr Ints lower = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23}, upper = lower + 8;
+  AllBytes turned;  // in every four of its words four bytes of four numbers change places
+  for (int i = 0; i < 64; ++i) turned[i] = i / 16 * 16 + i % 4 * 4 + i / 4 % 4;
+  Words four[4];  // of numbers 4i to 4i + 3: their first words, then their second ones, …
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const Ints* some = numbers + 4 * i;
+    const Words mixed = some[0] & 255 | (some[1] & 255) << 8 | (some[2] & 255) << 16 | some[3] << 24;
+    four[i] = Words(__builtin_shuffle(AllBytes(mixed), turned));
   }
-  const float largest = largest_magnitude(top), factor = byte_factor(largest);
-  to.scale[row] = byte_scale(largest);
-  int32_t* words = reinterpret_cast<int32_t*>(to.panel(row)) + row % LANES;
-  const int64_t depth = to.depth();
-  Rounding<CHANCE> rounding(seed, row);
-  Ints totals = {};
-  for (int64_t i = 0; i < to.length; i += LANES) {
-    const Ints numbers = rounding(read_some(from + i, to.length - i) * factor);
-    if (!LEFT) totals += numbers;
-    const Bytes bytes = __builtin_convertvector(numbers + ZERO<LEFT>, Bytes);
-    int32_t four[4];
-    std::memcpy(four, &bytes, sizeof four);
-    for (int64_t k = i / 4; k < std::min(i / 4 + 4, depth); ++k) words[k * LANES] = four[k - i / 4];
-  }
-  int32_t total = 0;
-  for (int lane = 0; lane < LANES; ++lane) total += totals[lane];
-  to.total[row] = total;
+  const Words even_first = __builtin_shuffle(four[0], four[1], even), even_last = __builtin_shuffle(four[2], four[3], even);
+  const Words odd_first = __builtin_shuffle(four[0], four[1], odd), odd_last = __builtin_shuffle(four[2], four[3], odd);
+  words[0] = __builtin_shuffle(even_first, even_last, lower);
+  words[1] = __builtin_shuffle(odd_first, odd_last, lower);
+  words[2] = __builtin_shuffle(even_first, even_last, upper);
+  words[3] = __builtin_shuffle(odd_first, odd_last, upper);
 }
 
-// Nothing: fills the last panel.
-inline void pack_nothing(int64_t row, const Packed& to) {
-  int32_t* words = reinterpret_cast<int32_t*>(to.panel(row)) + row % LANES;
-  for (int64_t k = 0; k < to.depth(); ++k) words[k * LANES] = 0;
-  to.scale[row] = 0;
-  to.total[row] = 0;
+// Sixteen rows become a panel. Their columns' figures go on from what they are.
+template <bool LEFT, bool CHANCE, typename T>
+void pack_sixteen(const T* const (&rows)[LANES], int64_t first, uint64_t seed, const Packed& to, int32_t* most, float* sum) {
+  Ints top[LANES] = {};
+  for (int64_t i = 0; i < to.length; i += LANES) {
+    Ints column = read_ints(most + i);
+    Floats column_sum = sum ? read_vector(sum + i) : Floats{};
+#pragma GCC unroll 16
+    for (int r = 0; r < LANES; ++r) {
+      const Floats some = read_some(rows[r] + i, to.length - i);
+      const Ints size = magnitude(some);
+      top[r] = larger(top[r], size);
+      column = larger(column, size);
+      column_sum += some;
+    }
+    write_ints(column, most + i);
+    if (sum) write_vector(column_sum, sum + i);
+  }
+  float factor[LANES];
+  for (int r = 0; r < LANES; ++r) {
+    const float largest = largest_magnitude(top[r]);
+    factor[r] = byte_factor(largest);
+    to.scale[first + r] = byte_scale(largest);
+  }
+  Rounding<CHANCE> rounding(seed, first);
+  Ints totals[LANES] = {};
+  for (int64_t i = 0; i < to.length; i += LANES) {
+    Ints numbers[LANES];
+#pragma GCC unroll 16
+    for (int r = 0; r < LANES; ++r) {
+      numbers[r] = rounding(read_some(rows[r] + i, to.length - i) * factor[r], r);
+      if (!LEFT) totals[r] += numbers[r];
+      numbers[r] += ZERO<LEFT>;
+    }
+    Words words[4];
+    turn_words(numbers, words);
+    std::memcpy(to.panel(first) + i / 4, words, std::min<int64_t>(4, to.depth() - i / 4) * sizeof(Words));
+  }
+  for (int r = 0; r < LANES; ++r) {
+    int32_t total = 0;
+    for (int lane = 0; lane < LANES; ++lane) total += totals[r][lane];
+    to.total[first + r] = total;
+  }
 }
 
 template <bool LEFT, bool CHANCE, typename T>
 void pack_rows(const T* matrix, uint64_t seed, const Packed& to, const ColumnFigures& columns) {
   std::fill_n(columns.most, to.length, 0);
   if (columns.sum) std::fill_n(columns.sum, to.length, 0.0f);
+  const std::vector<T> nothing(to.length);  // fills the last panel
 #pragma omp parallel
   {
-    std::vector<int32_t> most(in_groups(to.length), 0);
-    std::vector<float> sum(columns.sum ? in_groups(to.length) : 0, 0.0f);
-    float* sums = columns.sum ? sum.data() : nullptr;
+    const int64_t size = in_groups(to.length);
+    auto most = reserve<int32_t>(size);
+    auto sum = columns.sum ? reserve<float>(size) : nullptr;
+    std::fill_n(most.get(), size, 0);
+    if (sum) std::fill_n(sum.get(), size, 0.0f);
 #pragma omp for schedule(static)
     for (int64_t first = 0; first < to.lines; first += LANES) {
-      for (int64_t row = first; row < first + LANES; ++row) {
-        if (row < to.lines) {
-          pack_row<LEFT, CHANCE>(matrix + row * to.length, row, seed, to, most.data(), sums);
-        } else {
-          pack_nothing(row, to);
-        }
-      }
+      const T* rows[LANES];
+      for (int r = 0; r < LANES; ++r) rows[r] = first + r < to.lines ? matrix + (first + r) * to.length : nothing.data();
+      pack_sixteen<LEFT, CHANCE>(rows, first, seed, to, most.get(), sum.get());
     }
     // One thread after the other in the order of their numbers, so that the sums never depend on who was first.
 #pragma omp for ordered schedule(static, 1)
@@ -148,7 +181,7 @@ void pack_rows(const T* matrix, uint64_t seed, const Packed& to, const ColumnFig
 #pragma omp ordered
       for (int64_t i = 0; i < to.length; ++i) {
         columns.most[i] = std::max(columns.most[i], most[i]);
-        if (sums) columns.sum[i] += sums[i];
+        if (sum) columns.sum[i] += sum[i];
       }
     }
   }
@@ -161,10 +194,11 @@ void pack_panel(const T* matrix, int64_t first, int64_t begin, int64_t end, Floa
   const int64_t rows = to.length, columns = to.lines;
   for (int64_t k = begin; k < end; ++k) {
     Words word = {};
+#pragma GCC unroll 4
     for (int byte = 0; byte < 4; ++byte) {
       const int64_t row = 4 * k + byte;
       Ints numbers = {};
-      if (row < rows) numbers = rounding(read_some(matrix + row * columns + first, columns - first) * factor);
+      if (row < rows) numbers = rounding(read_some(matrix + row * columns + first, columns - first) * factor, byte);
       if (!LEFT) totals += numbers;
       word |= ((numbers + ZERO<LEFT>) & 255) << (8 * byte);
     }
