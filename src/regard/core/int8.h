@@ -50,20 +50,20 @@ inline Ints downwards(Floats x) {
 #endif
 }
 
-// How a line is rounded. By chance: sixteen of Marsaglia's xorshift generators (2003) side by side, begun anew for every
-// line, so that the outcome does not depend on who computes it. Half of what they draw, 16 bits, is enough for a number.
+// How numbers are rounded. By chance: sixteen of Marsaglia's xorshift generators (2003) side by side, begun anew at known
+// places, so that the outcome does not depend on who computes it. Half of what they draw, 16 bits, is enough for a number.
 template <bool CHANCE>
 class Rounding {
  public:
-  Rounding(uint64_t seed, uint64_t line) {
+  Rounding(uint64_t seed, uint64_t place) {
     if constexpr (CHANCE) {
       for (int pair = 0; pair < LANES / 2; ++pair) {
-        const uint64_t bits = eight_bytes(seed, line * (LANES / 2) + pair) | 0x100000001;  // none may begin as 0
+        const uint64_t bits = eight_bytes(seed, place * (LANES / 2) + pair) | 0x100000001;  // none may begin as 0
         std::memcpy(reinterpret_cast<char*>(&state_) + 8 * pair, &bits, 8);
       }
     }
   }
-  // The `which`th vector of a line: 0, 1, …
+  // The vectors from there on: `which` is 0, 1, …
   Ints operator()(Floats x, int64_t which) {
     if constexpr (!CHANCE) return to_nearest(x);
     if (which % 2 == 0) {
@@ -90,31 +90,39 @@ inline float byte_scale(float most) { return most * (1 / MOST); }
 template <bool LEFT>
 constexpr int ZERO = LEFT ? 128 : 0;
 
-// Sixteen vectors of sixteen numbers of a byte each become the four words of each, side by side as a panel has them.
-inline void turn_words(const Ints (&numbers)[LANES], Words (&words)[4]) {
-  using AllBytes = uint8_t __attribute__((vector_size(64)));
-  constexpr Ints even = {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27}, odd = even + 4;
-  constexpr Ints lower = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23}, upper = lower + 8;
-  AllBytes turned;  // in every four of its words four bytes of four numbers change places
-  for (int i = 0; i < 64; ++i) turned[i] = i / 16 * 16 + i % 4 * 4 + i / 4 % 4;
-  Words four[4];  // of numbers 4i to 4i + 3: their first words, then their second ones, …
+// Sixteen lines of sixteen numbers become their bytes, as a panel has them: the first word of every line, the second, …
+inline void interleave(const Ints (&numbers)[LANES], Words (&words)[4]) {
+#if defined(__AVX512BW__)
+  const __m512i turned = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  __m512i four[4];  // of four lines each: their first words, then the second ones, …
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     const Ints* some = numbers + 4 * i;
-    const Words mixed = some[0] & 255 | (some[1] & 255) << 8 | (some[2] & 255) << 16 | some[3] << 24;
-    four[i] = Words(__builtin_shuffle(AllBytes(mixed), turned));
+    const Ints bytes = (some[0] & 255) | (some[1] & 255) << 8 | (some[2] & 255) << 16 | some[3] << 24;
+    four[i] = _mm512_shuffle_epi8(__m512i(bytes), turned);
   }
-  const Words even_first = __builtin_shuffle(four[0], four[1], even), even_last = __builtin_shuffle(four[2], four[3], even);
-  const Words odd_first = __builtin_shuffle(four[0], four[1], odd), odd_last = __builtin_shuffle(four[2], four[3], odd);
-  words[0] = __builtin_shuffle(even_first, even_last, lower);
-  words[1] = __builtin_shuffle(odd_first, odd_last, lower);
-  words[2] = __builtin_shuffle(even_first, even_last, upper);
-  words[3] = __builtin_shuffle(odd_first, odd_last, upper);
+  constexpr int EVEN = 0x88, ODD = 0xdd;  // which quarters to take of each
+  const __m512i even = _mm512_shuffle_i32x4(four[0], four[1], EVEN), odd = _mm512_shuffle_i32x4(four[0], four[1], ODD);
+  const __m512i more_even = _mm512_shuffle_i32x4(four[2], four[3], EVEN);
+  const __m512i more_odd = _mm512_shuffle_i32x4(four[2], four[3], ODD);
+  words[0] = Words(_mm512_shuffle_i32x4(even, more_even, EVEN));
+  words[1] = Words(_mm512_shuffle_i32x4(odd, more_odd, EVEN));
+  words[2] = Words(_mm512_shuffle_i32x4(even, more_even, ODD));
+  words[3] = Words(_mm512_shuffle_i32x4(odd, more_odd, ODD));
+#else
+  for (int k = 0; k < 4; ++k) {
+    for (int line = 0; line < LANES; ++line) {
+      const Bytes bytes = __builtin_convertvector(numbers[line], Bytes);
+      std::memcpy(reinterpret_cast<char*>(&words[k]) + 4 * line, reinterpret_cast<const char*>(&bytes) + 4 * k, 4);
+    }
+  }
+#endif
 }
 
 // Sixteen rows become a panel. Their columns' figures go on from what they are.
 template <bool LEFT, bool CHANCE, typename T>
-void pack_sixteen(const T* const (&rows)[LANES], int64_t first, uint64_t seed, const Packed& to, int32_t* most, float* sum) {
+void pack_sixteen(const T* const (&rows)[LANES], int64_t first, uint64_t seed, const Packed& to, int32_t* most,
+                  float* sum) {
   Ints top[LANES] = {};
   for (int64_t i = 0; i < to.length; i += LANES) {
     Ints column = read_ints(most + i);
@@ -147,7 +155,7 @@ void pack_sixteen(const T* const (&rows)[LANES], int64_t first, uint64_t seed, c
       numbers[r] += ZERO<LEFT>;
     }
     Words words[4];
-    turn_words(numbers, words);
+    interleave(numbers, words);
     std::memcpy(to.panel(first) + i / 4, words, std::min<int64_t>(4, to.depth() - i / 4) * sizeof(Words));
   }
   for (int r = 0; r < LANES; ++r) {
@@ -172,7 +180,9 @@ void pack_rows(const T* matrix, uint64_t seed, const Packed& to, const ColumnFig
 #pragma omp for schedule(static)
     for (int64_t first = 0; first < to.lines; first += LANES) {
       const T* rows[LANES];
-      for (int r = 0; r < LANES; ++r) rows[r] = first + r < to.lines ? matrix + (first + r) * to.length : nothing.data();
+      for (int r = 0; r < LANES; ++r) {
+        rows[r] = first + r < to.lines ? matrix + (first + r) * to.length : nothing.data();
+      }
       pack_sixteen<LEFT, CHANCE>(rows, first, seed, to, most.get(), sum.get());
     }
     // One thread after the other in the order of their numbers, so that the sums never depend on who was first.
@@ -299,11 +309,7 @@ void multiply_tile(const Packed& left, int64_t row, const Packed& right, int64_t
       const int64_t at = n * LANES, count = columns - band - at;
       Out* place = to + r * columns + at;
       const Floats value = add ? values[r][n] + read_some(place, count) : values[r][n];
-      if (count >= LANES) {
-        write_vector(value, place);
-      } else {
-        for (int64_t lane = 0; lane < count; ++lane) write(place[lane], value[lane]);
-      }
+      write_some(value, place, count);
     }
   }
 }

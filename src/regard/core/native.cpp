@@ -102,29 +102,38 @@ void add_norm_rows(const T* x, const T* change, const float* gain, const float* 
                    uint64_t seed, T* resid, T* normed, float* means, float* rates, int64_t rows, int64_t size) {
 #pragma omp parallel
   {
-    std::vector<float> buffer(size);
-    float* r = buffer.data();
+    auto buffer = reserve<float>(in_groups(size));
+    float* r = buffer.get();
     RowDropout dropout(threshold, seed, size);
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < rows; ++row) {
       const T *x_row = x + row * size, *change_row = change + row * size;
       T *resid_row = resid + row * size, *normed_row = normed + row * size;
-      const float* factors = dropout.factors(row);
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t d = 0; d < size; ++d) {
-        write(resid_row[d], read(x_row[d]) + read(change_row[d]) * factors[d]);
-        r[d] = read(resid_row[d]);
-        sum += r[d];
+      dropout.draw(row);
+      Floats sum = {};
+      for (int64_t d = 0; d < size; d += LANES) {
+        const int64_t count = size - d;
+        const Floats changed = read_some(x_row + d, count) + read_some(change_row + d, count) * dropout.factors(d);
+        write_some(changed, resid_row + d, count);
+        const Floats kept = read_some(resid_row + d, count);  // as the backward pass will have it
+        write_vector(kept, r + d);
+        sum += kept;
       }
-      float mean = sum / size, square = 0;
-#pragma omp simd reduction(+ : square)
-      for (int64_t d = 0; d < size; ++d) square += (r[d] - mean) * (r[d] - mean);
-      float rate = 1.0f / std::sqrt(square / size + eps);
+      const float mean = total(sum) / size;
+      Floats square = {};
+      for (int64_t d = 0; d < size; d += LANES) {
+        Floats off = read_vector(r + d) - mean;
+        if (size - d < LANES) off = only_some(off, size - d);
+        square += off * off;
+      }
+      const float rate = 1.0f / std::sqrt(total(square) / size + eps);
       means[row] = mean;
       rates[row] = rate;
-#pragma omp simd
-      for (int64_t d = 0; d < size; ++d) write(normed_row[d], (r[d] - mean) * rate * gain[d] + bias[d]);
+      for (int64_t d = 0; d < size; d += LANES) {
+        const int64_t count = size - d;
+        const Floats unit = (read_vector(r + d) - mean) * rate;
+        write_some(unit * read_some(gain + d, count) + read_some(bias + d, count), normed_row + d, count);
+      }
     }
   }
 }
@@ -136,32 +145,34 @@ void add_norm_backward_rows(const T* grad, const T* resid, const float* gain, co
                             float* grad_bias, int64_t rows, int64_t size) {
 #pragma omp parallel
   {
-    std::vector<float> buffer(4 * size, 0.0f);
-    float *unit = buffer.data(), *scaled = unit + size, *own_gain = scaled + size, *own_bias = own_gain + size;
+    const int64_t padded = in_groups(size);
+    auto buffer = reserve<float>(4 * padded);
+    float *units = buffer.get(), *scaled = units + padded, *own_gain = scaled + padded, *own_bias = own_gain + padded;
+    std::fill_n(own_gain, 2 * padded, 0.0f);
     RowDropout dropout(threshold, seed, size);
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < rows; ++row) {
       const T *grad_row = grad + row * size, *resid_row = resid + row * size;
       T *x_row = grad_x + row * size, *change_row = grad_change + row * size;
-      float mean = means[row], rate = rates[row], sum = 0, product = 0;
-#pragma omp simd reduction(+ : sum, product)
-      for (int64_t d = 0; d < size; ++d) {
-        float g = read(grad_row[d]);
-        unit[d] = (read(resid_row[d]) - mean) * rate;
-        scaled[d] = g * gain[d];
-        own_gain[d] += g * unit[d];
-        own_bias[d] += g;
-        sum += scaled[d];
-        product += scaled[d] * unit[d];
+      const float mean = means[row], rate = rates[row];
+      Floats sum = {}, product = {};
+      for (int64_t d = 0; d < size; d += LANES) {
+        const int64_t count = size - d;
+        const Floats g = read_some(grad_row + d, count), unit = (read_some(resid_row + d, count) - mean) * rate;
+        const Floats part = g * read_some(gain + d, count);
+        write_vector(unit, units + d);
+        write_vector(part, scaled + d);
+        write_vector(read_vector(own_gain + d) + g * unit, own_gain + d);
+        write_vector(read_vector(own_bias + d) + g, own_bias + d);
+        sum += part;
+        product += part * unit;
       }
-      sum /= size;
-      product /= size;
-      const float* factors = dropout.factors(row);
-#pragma omp simd
-      for (int64_t d = 0; d < size; ++d) {
-        float value = rate * (scaled[d] - sum - unit[d] * product);
-        write(x_row[d], value);
-        write(change_row[d], value * factors[d]);
+      const float mean_sum = total(sum) / size, mean_product = total(product) / size;
+      dropout.draw(row);
+      for (int64_t d = 0; d < size; d += LANES) {
+        const Floats value = rate * (read_vector(scaled + d) - mean_sum - read_vector(units + d) * mean_product);
+        write_some(value, x_row + d, size - d);
+        write_some(value * dropout.factors(d), change_row + d, size - d);
       }
     }
     // One thread after the other in the order of their numbers, so that the sums never depend on who was first.
@@ -186,9 +197,11 @@ void relu_dropout_rows(const T* x, T* out, int threshold, uint64_t seed, int64_t
     for (int64_t row = 0; row < rows; ++row) {
       const T* from = x + row * size;
       T* to = out + row * size;
-      const float* factors = dropout.factors(row);
-#pragma omp simd
-      for (int64_t d = 0; d < size; ++d) write(to[d], std::max(read(from[d]), 0.0f) * factors[d]);
+      dropout.draw(row);
+      for (int64_t d = 0; d < size; d += LANES) {
+        const Floats some = read_some(from + d, size - d);
+        write_some((some < 0.0f ? Floats{} : some) * dropout.factors(d), to + d, size - d);
+      }
     }
   }
 }

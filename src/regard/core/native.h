@@ -78,6 +78,24 @@ inline void write_vector(Floats numbers, bf16* to) {
 #endif
 }
 
+// The last vector of a row may be a part of one: beyond it are zeros.
+template <typename T>
+inline Floats read_some(const T* from, int64_t count) {
+  if (count >= LANES) return read_vector(from);
+  Floats some = {};
+  for (int64_t lane = 0; lane < count; ++lane) some[lane] = read(from[lane]);
+  return some;
+}
+template <typename T>
+inline void write_some(Floats numbers, T* to, int64_t count) {
+  if (count >= LANES) return write_vector(numbers, to);
+  for (int64_t lane = 0; lane < count; ++lane) write(to[lane], numbers[lane]);
+}
+inline Floats only_some(Floats numbers, int64_t count) {
+  for (int64_t lane = std::max<int64_t>(count, 0); lane < LANES; ++lane) numbers[lane] = 0;
+  return numbers;
+}
+
 // A row of numbers, likewise.
 template <typename T>
 void fetch(const T* from, float* to, int64_t size) {
@@ -203,42 +221,35 @@ inline uint64_t eight_bytes(uint64_t seed, uint64_t place) {
 class RowDropout {
  public:
   RowDropout(int threshold, uint64_t seed, int64_t size)
-      : threshold_(threshold),
-        scale_(256.0f / (256 - threshold)),
-        seed_(seed),
-        size_(size),
-        words_(in_groups(size) / 8),
-        factors_(in_groups(size), 1.0f) {}
+      : threshold_(threshold), scale_(256.0f / (256 - threshold)), seed_(seed), groups_((size + 7) / 8),
+        words_(in_groups(size) / 8) {}
 
-  // 0 where an element of the row is dropped, else the scale; up to a whole vector.
-  const float* factors(int64_t row) {
-    if (threshold_ == 0) return factors_.data();
-    const int64_t groups = (size_ + 7) / 8, lanes = factors_.size();
+  // Before any of a row is asked for.
+  void draw(int64_t row) {
+    if (threshold_ == 0) return;
     uint64_t* words = words_.data();
 #pragma omp simd
-    for (int64_t group = 0; group < groups; ++group) {
-      words[group] = eight_bytes(seed_, static_cast<uint64_t>(row * groups + group));
+    for (int64_t group = 0; group < groups_; ++group) {
+      words[group] = eight_bytes(seed_, static_cast<uint64_t>(row * groups_ + group));
     }
-    float* factors = factors_.data();
-    if (lanes <= 2 * LANES) {  // so few that the loop below would take longer to begin than to end
-      for (int64_t d = 0; d < lanes; d += LANES) {
-        Bytes bytes;
-        std::memcpy(&bytes, words + d / 8, sizeof bytes);
-        write_vector(__builtin_convertvector(bytes, Ints) >= threshold_ ? Floats{} + scale_ : Floats{}, factors + d);
-      }
-      return factors;
-    }
-    const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words);
-#pragma omp simd
-    for (int64_t d = 0; d < lanes; ++d) factors[d] = bytes[d] >= threshold_ ? scale_ : 0.0f;
-    return factors;
+  }
+
+  // Of a vector of elements from d on: 0 where one is dropped, else the scale.
+  Floats factors(int64_t d) const {
+    Bytes bytes;
+    std::memcpy(&bytes, words_.data() + d / 8, sizeof bytes);
+#if defined(__AVX512F__)
+    const Ints numbers = Ints(_mm512_cvtepu8_epi32(__m128i(bytes)));
+#else
+    const Ints numbers = __builtin_convertvector(bytes, Ints);
+#endif
+    return numbers >= threshold_ ? Floats{} + scale_ : Floats{};
   }
 
  private:
   int threshold_;
   float scale_;
   uint64_t seed_;
-  int64_t size_;
+  int64_t groups_;
   std::vector<uint64_t> words_;
-  std::vector<float> factors_;
 };

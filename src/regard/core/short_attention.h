@@ -232,14 +232,17 @@ void attend(const AttentionCall<T>& c, T* weights, T* out) {
         for (int64_t l = 0; l < L; ++l) {
           const int64_t row = (b * c.heads + h) * L + l;
           float* line = scores.row(l);
-          const float *bound = bounds.row(b, l), *factors = dropout.factors(row);
+          const float* bound = bounds.row(b, l);
+          dropout.draw(row);
           for (int64_t m = 0; m < scores.columns; m += LANES) {
             const Floats score = read_vector(line + m) * c.scale, most = read_vector(bound + m);
             write_vector(score < most ? score : most, line + m);  // so that a NaN is barred too
           }
           softmax(line, scores.columns);
           keep(line, weights + row * scores.columns, scores.columns);
-          for (int64_t m = 0; m < scores.columns; m += LANES) write_vector(read_vector(line + m) * read_vector(factors + m), line + m);
+          for (int64_t m = 0; m < scores.columns; m += LANES) {
+            write_vector(read_vector(line + m) * dropout.factors(m), line + m);
+          }
         }
         multiply(rows_of(scores), L, v, M, mixed);
         scatter(mixed, out + b * L * width + h * K, width, L, K);
@@ -266,15 +269,15 @@ void attend_backward(const AttentionCall<T>& c, const T* weights, const T* grad_
         multiply(rows_of(grad), L, v_columns, K, by_scores);
         for (int64_t l = 0; l < L; ++l) {
           const int64_t row = (b * c.heads + h) * L + l;
-          const float* factors = dropout.factors(row);
+          dropout.draw(row);
           const T* weight = weights + row * kept.columns;
           float *line = by_scores.row(l), *dropped = kept.row(l);
           Floats sums = {};
           for (int64_t m = 0; m < kept.columns; m += LANES) {
-            const Floats by_weight = read_vector(line + m) * read_vector(factors + m);
+            const Floats by_weight = read_vector(line + m) * dropout.factors(m);
             sums += by_weight * read_vector(weight + m);
             write_vector(by_weight, line + m);
-            write_vector(read_vector(weight + m) * read_vector(factors + m), dropped + m);
+            write_vector(read_vector(weight + m) * dropout.factors(m), dropped + m);
           }
           const float mean = total(sums);
           for (int64_t m = 0; m < kept.columns; m += LANES) {

@@ -10,14 +10,6 @@
 
 using Words = Ints;
 
-template <typename T>
-Floats read_some(const T* from, int64_t count) {
-  if (count >= LANES) return read_vector(from);
-  Floats some = {};
-  for (int64_t lane = 0; lane < count; ++lane) some[lane] = read(from[lane]);
-  return some;
-}
-
 // All but the sign. As integers such bits have the order of the numbers, with NaN the last, so that none is overlooked.
 inline Ints magnitude(Floats x) { return Ints(x) & 0x7fffffff; }
 inline Ints larger(Ints a, Ints b) { return a > b ? a : b; }
