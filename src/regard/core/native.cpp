@@ -122,8 +122,7 @@ void add_norm_rows(const T* x, const T* change, const float* gain, const float* 
       const float mean = total(sum) / size;
       Floats square = {};
       for (int64_t d = 0; d < size; d += LANES) {
-        Floats off = read_vector(r + d) - mean;
-        if (size - d < LANES) off = only_some(off, size - d);
+        const Floats off = only_some(read_vector(r + d) - mean, size - d);
         square += off * off;
       }
       const float rate = 1.0f / std::sqrt(total(square) / size + eps);

@@ -92,7 +92,8 @@ inline void write_some(Floats numbers, T* to, int64_t count) {
   for (int64_t lane = 0; lane < count; ++lane) write(to[lane], numbers[lane]);
 }
 inline Floats only_some(Floats numbers, int64_t count) {
-  for (int64_t lane = std::max<int64_t>(count, 0); lane < LANES; ++lane) numbers[lane] = 0;
+  if (count >= LANES) return numbers;
+  for (int64_t lane = count; lane < LANES; ++lane) numbers[lane] = 0;
   return numbers;
 }
 
