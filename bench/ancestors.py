@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.config.recipe import load_recipe
 from regard.data.corpus import read_pairs
-from regard.decode.quality import measure
-from regard.one_way import OneWay
-from regard.recipe import load_recipe
+from regard.evaluation.scores import measure
+from regard.pipelines.model_translator import ModelTranslator
 
 MODELS = {
     "rnn": "RNN",
@@ -52,7 +52,7 @@ def cut(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def look_at(run: Path, name: str, pairs: Sequence[tuple[str, str]], bins: list[list[int]]) -> Result:
-    model = OneWay(run / "model", "float32")
+    model = ModelTranslator(run / "model", "float32")
     translations = [one.text for one in model.translate([source for source, _ in pairs], beam=5)]
 
     def bleu(places: Sequence[int]) -> float:

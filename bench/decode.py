@@ -36,17 +36,17 @@ from work import TOY_VOCABULARY, VOCABULARY, config_of, make_tokenizer, multi30k
 from regard.config import DecodeConfig, Precision
 from regard.core.precision import choose_dtype
 from regard.data.lines import read_lines
-from regard.decode.engine import Form, build_engine
-from regard.decode.model import SearchModel
-from regard.decode.quality import measure
+from regard.decode.engine import NumberFormat, build_engine
+from regard.decode.protocols import SearchModel
 from regard.decode.search import pad_sources, search
 from regard.errors import ConfigError
-from regard.folder import read_description
+from regard.evaluation.scores import measure
 from regard.interop.ctranslate2 import export_ctranslate2
+from regard.model_folder.folder import read_description
 from regard.models.load import read_model
 from regard.models.transformer import Transformer
-from regard.one_way import OneWay
-from regard.text.tokenizer import PAD, Tokenizer
+from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.pair import PAD, TokenizerPair
 
 CPU = torch.device("cpu")
 COUNTS = {1: 8, 64: 128}  # sentences, by the size of a batch
@@ -60,7 +60,7 @@ Ids = list[int]
 class Task:
     """What is translated: every system gets these sentences, shortest first, in batches of this size."""
 
-    tokenizer: Tokenizer
+    tokenizer: TokenizerPair
     sources: list[Ids]
     length: int | None  # tokens to write for each; None: until it ends
     batch: int
@@ -88,7 +88,7 @@ def ours(model: SearchModel[Any], task: Task) -> Work:
 
 def our_decoders(model: Transformer, report: Report) -> dict[str, SearchModel[Any]]:
     """The engine in each of its formats; the model itself where there is none."""
-    forms: dict[str, Form] = {"float32": "float32", "int8": "int8"}
+    forms: dict[str, NumberFormat] = {"float32": "float32", "int8": "int8"}
     if choose_dtype("auto", CPU) == torch.bfloat16:
         forms["bf16"] = "bfloat16"
     engines = {f"regard {name}": build_engine(model, form) for name, form in forms.items()}
@@ -174,7 +174,7 @@ class Subject:
     name: str
     model: Transformer
     path: Path
-    tokenizer: Tokenizer
+    tokenizer: TokenizerPair
     sources: list[Ids]
     length: int | None
 
@@ -206,7 +206,7 @@ def trained_subject(path: Path, sentences: Sequence[str]) -> Subject:
     """A model that ends its sentences itself."""
     description = read_description(path)
     model = read_model(path, description.model, Transformer, "run beside CTranslate2")
-    tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
+    tokenizer = TokenizerPair.from_files(description.tokenizer, description.lowercase)
     return Subject(path.parent.name, model, path, tokenizer, tokenizer.encode_src(sentences), None)
 
 
@@ -230,7 +230,7 @@ def note_quality(path: Path, sentences: Sequence[str], references: Sequence[str]
     """What each precision of ours costs in BLEU, with the model's own search."""
     for precision in PRECISIONS:
         try:
-            way = OneWay(path, precision)
+            way = ModelTranslator(path, precision)
             outputs = [one.text for one in way.translate(sentences)]
         except ConfigError as error:
             report.leave_out(f"BLEU of regard {precision}", str(error))

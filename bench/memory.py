@@ -41,8 +41,8 @@ def run_alone(system: str, size: str, steps: int) -> None:
     from steps import NAMES, peer_step, regard_step
     from work import config_of, make_batches
 
+    from regard.kernels.memory import keep_freed_memory
     from regard.models.transformer import Transformer
-    from regard.train.memory import keep_freed_memory
 
     imported = peak_megabytes()
     torch.manual_seed(1)

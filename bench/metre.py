@@ -15,12 +15,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.writer import Writer
+from regard.pipelines.text_generator import TextGenerator
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "recipes"))
 from tang_forms import form_of, lines_of
 
-FORMS = ("五言八句", "七言八句")
+NUMBER_FORMATS = ("五言八句", "七言八句")
 MOST_TOKENS = 90  # seven characters and a mark, eight times, is 64
 
 
@@ -36,10 +36,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--top-k", type=int, default=50)
     parser.add_argument("--known", type=Path, help="the training text: count the lines that stand in it")
     args = parser.parse_args(argv)
-    writer = Writer(args.model)
+    writer = TextGenerator(args.model)
     known = set(re.split("[，。？！；：\n]", args.known.read_text("utf-8"))) if args.known else set()
     how = {"temperature": args.temperature, "top_k": args.top_k, "max_tokens": MOST_TOKENS, "seed": 1}
-    for form in FORMS:
+    for form in NUMBER_FORMATS:
         poems = [one.text.strip() for one in writer.write(f"{form}：", n=args.poems, **how)]
         right = right_ones(poems, form)
         print(f"{form}: {len(right)} of {len(poems)} have it, {len(right) / len(poems):.1%}; {len(set(right))} differ")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import ctranslate2
 
+from regard.config.recipe import load_recipe
 from regard.data.corpus import read_pairs
 from regard.interop.ctranslate2 import SEARCH_RULES, export_ctranslate2
-from regard.one_way import OneWay
-from regard.recipe import load_recipe
+from regard.pipelines.model_translator import ModelTranslator
 
 LONGEST = 100
 # Both divide a hypothesis's log-probability by its length to the power of the penalty. With a penalty, CTranslate2
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     corpora = getattr(load_recipe(args.recipe).data, args.split)
     texts = [pair.src for corpus in corpora for pair in read_pairs(corpus)][: args.sentences]
-    ours = OneWay(args.model, "float32")
+    ours = ModelTranslator(args.model, "float32")
     sources = [ours.tokenizer.src.pieces(ids) for ids in ours.encode_src(texts)]
     with tempfile.TemporaryDirectory() as folder:
         export_ctranslate2(args.model, Path(folder, "ct2"))

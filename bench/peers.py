@@ -18,13 +18,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.config import ModelConfig
+from regard.config import TransformerConfig
 from regard.core.positions import sinusoids
-from regard.text.tokenizer import BOS, EOS, PAD
+from regard.tokenizers.pair import BOS, EOS, PAD
 
 INSTALL = "not installed; pip install 'regard[bench]' brings it"
 BY_HAND = {"joeynmt": "not installed; 2.3.0 asks for a protobuf that is not Eole's, and needs importlib_metadata too"}
-Build = Callable[[ModelConfig], nn.Module]
+Build = Callable[[TransformerConfig], nn.Module]
 
 
 def missing(module: str) -> str | None:
@@ -44,7 +44,7 @@ def missing(module: str) -> str | None:
 class TorchTransformer(nn.Module):
     """nn.Transformer with what it leaves to the user: embeddings, positions, the tied output."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.scale = math.sqrt(config.d_model)
         self.embedding = nn.Embedding(config.tgt_vocab_size, config.d_model, padding_idx=PAD)
@@ -85,7 +85,7 @@ class TorchTransformer(nn.Module):
         return F.linear(hidden, self.embedding.weight)
 
 
-def build_marian(config: ModelConfig) -> Any:
+def build_marian(config: TransformerConfig) -> Any:
     """Hugging Face's Marian itself, which also generates."""
     from transformers import MarianConfig, MarianMTModel
 
@@ -115,7 +115,7 @@ def build_marian(config: ModelConfig) -> Any:
 
 
 class Marian(nn.Module):
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.body = build_marian(config)
 
@@ -129,7 +129,7 @@ def with_end(tgt: Tensor) -> Tensor:
 
 
 class Eole(nn.Module):
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         from eole.config.models import TransformerModelConfig
         from eole.models.model import get_model_class
@@ -159,7 +159,7 @@ class Eole(nn.Module):
 
 
 class OpenNMT(nn.Module):
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         from onmt.decoders.transformer import TransformerDecoder
         from onmt.encoders.transformer import TransformerEncoder
@@ -202,7 +202,7 @@ class TokenCount(SimpleNamespace):
 
 
 class JoeyNMT(nn.Module):
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         from joeynmt.model import build_model
 

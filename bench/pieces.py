@@ -20,19 +20,19 @@ from report import Comparison, Report, options
 from torch import Tensor
 from work import make_tokenizer, multi30k
 
-from regard.core.attention import reference_attention
+from regard.core.attention.reference import reference_attention
+from regard.core.attention.short import short_attention
 from regard.core.dropout import Dropout
 from regard.core.feedforward import relu_dropout
 from regard.core.linear import linear
 from regard.core.masks import padding_mask
-from regard.core.native import library
 from regard.core.positions import RotaryPositions, rotate_plainly
 from regard.core.residual import Residual
 from regard.core.rotation import rotate
-from regard.core.short_attention import short_attention
 from regard.data.batches import alike_together, cut_to_budget
+from regard.kernels.loader import library
+from regard.kernels.memory import M_MMAP_MAX, M_TOP_PAD, M_TRIM_THRESHOLD, keep_freed_memory, region
 from regard.train.loss_kernels import native_slice_loss, plain
-from regard.train.memory import M_MMAP_MAX, M_TOP_PAD, M_TRIM_THRESHOLD, keep_freed_memory, region
 
 ELEMENTS, ROWS, VOCABULARY = 4096 * 2048, 256, 10_000
 TOKENS, WIDTH, HEADS, LENGTH = 4096, 512, 8, 12  # of a step of `base` with short sentences

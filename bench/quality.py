@@ -25,18 +25,18 @@ from peers import TorchTransformer
 from report import Comparison, Report, options
 from steps import Step, chosen, peer_step, regard_step
 
-from regard.config import CorpusConfig, DecodeConfig, ModelConfig, RunConfig
-from regard.data.batches import Batch, Batches, Place
+from regard.config import CorpusConfig, DecodeConfig, RunConfig, TransformerConfig
+from regard.config.recipe import load_recipe
+from regard.data.batches import Batch, Batches, DataPosition
 from regard.data.prepare import Prepared
 from regard.decode.batching import plan_batches
-from regard.decode.quality import measure
 from regard.decode.search import pad_sources, search
-from regard.files import default_cache
+from regard.evaluation.scores import measure
+from regard.kernels.memory import keep_freed_memory
+from regard.model_folder.atomic import default_cache
 from regard.models.transformer import Transformer
-from regard.recipe import load_recipe
-from regard.text.tokenizer import BOS, EOS, Tokenizer
+from regard.tokenizers.pair import BOS, EOS, TokenizerPair
 from regard.train.ema import MovingAverage
-from regard.train.memory import keep_freed_memory
 from regard.train.optimizer import learning_rate, paper_learning_rate
 from regard.train.tasks import prepare_run
 from regard.train.validation import exactly
@@ -53,7 +53,7 @@ class System:
     step: Step
     translate: Translate
     stream: Batches
-    place: Place = field(default_factory=Place)
+    place: DataPosition = field(default_factory=DataPosition)
     steps: int = 0
     seconds: float = 0.0
     bleu: list[float] = field(default_factory=list)
@@ -72,7 +72,7 @@ class System:
 
 
 @torch.inference_mode()
-def translate_plainly(model: TorchTransformer, tokenizer: Tokenizer, sources: Sequence[str]) -> list[str]:
+def translate_plainly(model: TorchTransformer, tokenizer: TokenizerPair, sources: Sequence[str]) -> list[str]:
     """Greedily, the whole target again for each token: what a user of nn.Transformer writes."""
     model.eval()
     encoded = tokenizer.encode_src(sources)
@@ -97,7 +97,7 @@ def before_end(ids: list[int]) -> list[int]:
     return ids[: ids.index(EOS)] if EOS in ids else ids
 
 
-def translate_ours(model: Transformer, tokenizer: Tokenizer, sources: Sequence[str]) -> list[str]:
+def translate_ours(model: Transformer, tokenizer: TokenizerPair, sources: Sequence[str]) -> list[str]:
     with exactly(model):
         found = search(model, tokenizer.encode_src(sources), DecodeConfig(beam=1), CPU)
     return [tokenizer.decode_tgt(hypotheses[0].ids) for hypotheses in found]
@@ -105,7 +105,7 @@ def translate_ours(model: Transformer, tokenizer: Tokenizer, sources: Sequence[s
 
 def make_systems(run: RunConfig, prepared: Prepared) -> dict[str, System]:
     train, tokenizer, config = run.train, prepared.tokenizer, run.model
-    assert isinstance(config, ModelConfig)
+    assert isinstance(config, TransformerConfig)
     alike = dataclasses.replace(config, position="sinusoidal")
     peak = train.lr or paper_learning_rate(config.d_model, train.warmup_steps)
     best = chosen()

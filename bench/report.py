@@ -93,8 +93,8 @@ def describe_machine() -> dict[str, Any]:
     import torch
 
     from regard.cli.doctor import machine
-    from regard.core.native import library
     from regard.core.precision import cpu_matrix_units
+    from regard.kernels.loader import library
 
     return {
         **machine(),

@@ -21,9 +21,9 @@ from report import Comparison, Report, options
 from steps import NAMES, chosen, dtypes, peer_step, regard_step
 from work import BATCH_TOKENS, TOY_BATCH_TOKENS, config_of, make_batch
 
-from regard.config import ModelConfig
+from regard.config import TransformerConfig
+from regard.kernels.memory import keep_freed_memory
 from regard.models.transformer import Transformer
-from regard.train.memory import keep_freed_memory
 
 LENGTH = 24
 LENGTHS = (8, 16, 32, 64, 128, 256, 512, 1024)
@@ -35,7 +35,7 @@ VOCABULARIES = (1_000, 4_000, 16_000, 64_000)
 @dataclass(frozen=True)
 class Point:
     what: str
-    config: ModelConfig
+    config: TransformerConfig
     length: int = LENGTH
     tokens: int = BATCH_TOKENS  # padded, of either side
 

@@ -20,10 +20,10 @@ from decode import COUNTS, TOY_COUNTS, Subject, ours, random_subjects
 from interleaved import Work, milliseconds_in_turn, rates_in_turn
 from report import Comparison, Report, options
 
-from regard.config import ModelConfig
+from regard.config import TransformerConfig
 from regard.decode.batching import plan_batches
 from regard.decode.engine import build_engine
-from regard.decode.model import SearchModel
+from regard.decode.protocols import SearchModel
 
 BEAM = 4
 NAMES = ("one thread", "two threads")
@@ -56,7 +56,7 @@ def compare_threads(subject: Subject, batch: int, count: int, repeats: int) -> I
         yield Comparison(what, "tokens/s", rates_in_turn(works, repeats), NAMES[0])
 
 
-def compare_reordering(config: ModelConfig, batch: int, length: int, repeats: int) -> Comparison:
+def compare_reordering(config: TransformerConfig, batch: int, length: int, repeats: int) -> Comparison:
     """Hypotheses change places after each token: their keys and values move, or only what says where those are."""
     rows = batch * BEAM
     order = torch.arange(rows).view(batch, BEAM).flip(1).flatten()
@@ -70,7 +70,7 @@ def compare_reordering(config: ModelConfig, batch: int, length: int, repeats: in
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), next(iter(works)), less_is_better=True)
 
 
-def compare_sharing(config: ModelConfig, batch: int, length: int, repeats: int) -> Comparison:
+def compare_sharing(config: TransformerConfig, batch: int, length: int, repeats: int) -> Comparison:
     """The source's keys and values of every decoder layer: for each hypothesis, or once for a sentence."""
     width = config.d_model
     memory = torch.randn(batch * length, width)

@@ -21,7 +21,7 @@ from interleaved import seconds_in_turn
 from report import Comparison, Report, options
 from work import TOY_VOCABULARY, config_of, make_tokenizer, write_random_model
 
-from regard.shelf import BUNDLED, model_folders
+from regard.model_folder.registry import BUNDLED, model_folders
 
 REGARD = ("-m", "regard")
 

@@ -23,14 +23,14 @@ from report import Comparison, Report, options
 from steps import NAMES, Step, dtypes, peer_step, precisions, regard_step
 from work import config_of, make_batches
 
-from regard.config import ModelConfig
+from regard.config import TransformerConfig
 from regard.data.batches import Batch
+from regard.kernels.memory import keep_freed_memory
 from regard.models.transformer import Transformer
-from regard.text.tokenizer import PAD
-from regard.train.memory import keep_freed_memory
+from regard.tokenizers.pair import PAD
 
 
-def make_systems(config: ModelConfig, report: Report) -> dict[str, Step]:
+def make_systems(config: TransformerConfig, report: Report) -> dict[str, Step]:
     systems: dict[str, Step] = {}
     for name, (module, build) in TRAINERS.items():
         reason = missing(module)
@@ -54,7 +54,7 @@ def over(batches: Sequence[Batch], step: Step) -> Work:
     return work
 
 
-def useful_operations(config: ModelConfig, batch: Batch) -> float:
+def useful_operations(config: TransformerConfig, batch: Batch) -> float:
     """Of a step without padding: 6 a matrix parameter and token that meets it, and the attention's own products.
 
     Two operations (multiply, add) forwards and four backwards. Embeddings are looked up, the output is multiplied.

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.config import PRESETS, DecodeConfig, ModelConfig
+from regard.config import PRESETS, DecodeConfig, TransformerConfig
 from regard.data.batches import Batch, collate
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
-from regard.text.tokenizer import EOS, Tokenizer, train_vocabulary
+from regard.tokenizers.pair import EOS, TokenizerPair, train_vocabulary
 
 VOCABULARY, BATCH_TOKENS = 10_000, 4096
 TOY_VOCABULARY, TOY_BATCH_TOKENS = 320, 128
@@ -24,10 +24,10 @@ TOY = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_encoder_layers": 1, "n_decode
 DROPOUTS = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
 
 
-def config_of(size: str) -> ModelConfig:
+def config_of(size: str) -> TransformerConfig:
     """'toy', or a preset of Regard's."""
     sizes, vocabulary = (TOY, TOY_VOCABULARY) if size == "toy" else (PRESETS[size], VOCABULARY)
-    return ModelConfig(**{**sizes, **DROPOUTS, "src_vocab_size": vocabulary, "tgt_vocab_size": vocabulary})
+    return TransformerConfig(**{**sizes, **DROPOUTS, "src_vocab_size": vocabulary, "tgt_vocab_size": vocabulary})
 
 
 def make_batch(rng: np.random.Generator, rows: int, shortest: int, longest: int, vocabulary: int) -> Batch:
@@ -51,17 +51,17 @@ def multi30k(name: str) -> list[str] | None:
     return gzip.decompress(path.read_bytes()).decode("utf-8").splitlines() if path.is_file() else None
 
 
-def make_tokenizer(texts: Sequence[str] | None, vocabulary: int) -> Tokenizer:
+def make_tokenizer(texts: Sequence[str] | None, vocabulary: int) -> TokenizerPair:
     """A joint vocabulary of these texts; without any, of random words."""
     if texts is None:
         letters = np.random.default_rng(1).integers(97, 123, size=(4 * vocabulary, 7)).astype(np.uint8)
         texts = [row.tobytes().decode() for row in letters]
     trained = train_vocabulary(list(texts), "bpe", vocabulary)
     assert trained.size == vocabulary
-    return Tokenizer(trained, trained)
+    return TokenizerPair(trained, trained)
 
 
-def write_random_model(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> Transformer:
+def write_random_model(folder: Path, config: TransformerConfig, tokenizer: TokenizerPair) -> Transformer:
     """A model that never ends a sentence by itself, and its folder."""
     torch.manual_seed(1)
     model = Transformer(config).eval().requires_grad_(False)

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from regard.cli.display import LiveDisplay
 from regard.train.reports import Sample, StepReport, ValidationReport
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 PICTURE = Path(__file__).parent / "live-display.svg"
 T = TypeVar("T")

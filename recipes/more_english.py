@@ -16,7 +16,7 @@ from pathlib import Path
 
 from regard.data.corpus import expand
 from regard.data.lines import read_lines
-from regard.files import atomic_write
+from regard.model_folder.atomic import atomic_write
 
 SPLITS = ("train", "valid", "test")
 

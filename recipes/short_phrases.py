@@ -11,7 +11,7 @@ from pathlib import Path
 
 from regard.data.corpus import expand
 from regard.data.lines import read_lines
-from regard.files import atomic_write
+from regard.model_folder.atomic import atomic_write
 
 ENDS = "。！？.!? "
 LONGEST = 2  # characters of Chinese: what is longer is mostly a sentence, which should end like one

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 import torch
 
-from regard import shelf
-from regard.config import DecodeConfig, FamilyConfig, ModelConfig, convert
+from regard.config import DecodeConfig, FamilyConfig, TransformerConfig, convert
+from regard.config.recipe import run_from_dict
 from regard.data.toy import WORDS
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.model_folder import registry
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.build import build_model
 from regard.models.transformer import Transformer
-from regard.one_way import OneWay
-from regard.recipe import run_from_dict
-from regard.text.tokenizer import EOS, Tokenizer, Vocabulary, train_vocabulary
+from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.pair import EOS, SentencePieceModel, TokenizerPair, train_vocabulary
 from regard.train import launch
 from regard.train.reports import StepReport, ValidationReport
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 REVERSE_WORDS = WORDS[:16]
 CHINESE_AND_ENGLISH = [
@@ -104,8 +104,8 @@ def reverse_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def reverse(reverse_model: Path) -> OneWay:
-    return OneWay(reverse_model)
+def reverse(reverse_model: Path) -> ModelTranslator:
+    return ModelTranslator(reverse_model)
 
 
 @pytest.fixture(scope="session")
@@ -116,8 +116,8 @@ def recurrent_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def recurrent(recurrent_model: Path) -> OneWay:
-    return OneWay(recurrent_model)
+def recurrent(recurrent_model: Path) -> ModelTranslator:
+    return ModelTranslator(recurrent_model)
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +127,7 @@ def reverse_test() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def reverse_vocabulary(reverse: OneWay) -> Vocabulary:
+def reverse_vocabulary(reverse: ModelTranslator) -> SentencePieceModel:
     return reverse.tokenizer.src
 
 
@@ -135,14 +135,14 @@ RandomModel = Callable[..., Path]
 
 
 @pytest.fixture
-def random_model(tmp_path: Path, reverse_vocabulary: Vocabulary) -> RandomModel:
+def random_model(tmp_path: Path, reverse_vocabulary: SentencePieceModel) -> RandomModel:
     """A whole model folder with random weights: of float64 unless told, so that no sum depends on its order."""
 
     def make(
         name: str = "random",
         dtype: torch.dtype = torch.float64,
         tgt_lang: str = "reversed",
-        change: Callable[[Any, Vocabulary], None] = lambda model, vocabulary: None,
+        change: Callable[[Any, SentencePieceModel], None] = lambda model, vocabulary: None,
         **sizes: Any,
     ) -> Path:
         size = reverse_vocabulary.size
@@ -155,7 +155,7 @@ def random_model(tmp_path: Path, reverse_vocabulary: Vocabulary) -> RandomModel:
         model = build_model(config).to(dtype).requires_grad_(False)
         change(model, reverse_vocabulary)
         weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
-        files = Tokenizer(reverse_vocabulary, reverse_vocabulary).files()
+        files = TokenizerPair(reverse_vocabulary, reverse_vocabulary).files()
         with atomic_folder(tmp_path / name) as folder:
             write_model(folder, ModelDescription(config, DecodeConfig(), "en", tgt_lang, False, files), weights, "")
         return tmp_path / name
@@ -166,22 +166,22 @@ def random_model(tmp_path: Path, reverse_vocabulary: Vocabulary) -> RandomModel:
 @pytest.fixture
 def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package without models, and no folder of the user's."""
-    monkeypatch.setattr(shelf, "BUNDLED", tmp_path / "no bundled models")
+    monkeypatch.setattr(registry, "BUNDLED", tmp_path / "no bundled models")
     monkeypatch.delenv("REGARD_MODELS", raising=False)
     monkeypatch.delenv("REGARD_MODEL", raising=False)
 
 
 @pytest.fixture(scope="session")
-def shelf_of_babble(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def registry_of_babble(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for REGARD_MODELS: Chinese → English and back, with random weights, so that they loop and babble."""
     place = tmp_path_factory.mktemp("models")
     vocabulary = train_vocabulary(CHINESE_AND_ENGLISH * 4, "bpe", 420)
     sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder_layers": 1, "n_decoder_layers": 1}
-    config = ModelConfig(**sizes, src_vocab_size=vocabulary.size, tgt_vocab_size=vocabulary.size)
+    config = TransformerConfig(**sizes, src_vocab_size=vocabulary.size, tgt_vocab_size=vocabulary.size)
     for seed, (src_lang, tgt_lang) in enumerate((("zh", "en"), ("en", "zh"))):
         torch.manual_seed(seed)
         weights = {name: parameter.detach().numpy() for name, parameter in build_model(config).named_parameters()}
-        files = Tokenizer(vocabulary, vocabulary).files()
+        files = TokenizerPair(vocabulary, vocabulary).files()
         description = ModelDescription(config, DecodeConfig(), src_lang, tgt_lang, False, files)
         card = "---\nlicence: CC0\nbleu: 0.1\n---\n# babble\n"
         with atomic_folder(place / f"{src_lang}-{tgt_lang}") as folder:
@@ -190,17 +190,17 @@ def shelf_of_babble(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def babble(shelf_of_babble: Path, nothing_installed: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+def babble(registry_of_babble: Path, nothing_installed: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing is installed but the models that babble."""
-    monkeypatch.setenv("REGARD_MODELS", str(shelf_of_babble))
-    return shelf_of_babble
+    monkeypatch.setenv("REGARD_MODELS", str(registry_of_babble))
+    return registry_of_babble
 
 
 @pytest.fixture
 def newline_model(random_model: RandomModel) -> Path:
     """A model that likes nothing better than the bytes of line breaks, and never ends."""
 
-    def prefer_line_breaks(model: Transformer, vocabulary: Vocabulary) -> None:
+    def prefer_line_breaks(model: Transformer, vocabulary: SentencePieceModel) -> None:
         pieces = vocabulary.pieces(range(vocabulary.size))
         # \n, \r, and the three bytes of U+2028 in order
         wanted = [pieces.index(f"<0x{byte:02X}>") for byte in (0x0A, 0x0D, 0xE2, 0x80, 0xA8)]

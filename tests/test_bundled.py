@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from regard import Translator
-from regard.folder import PROBES, WEIGHTS, read_description
-from regard.shelf import BUNDLED, describe, installed_models, model_folders
-from regard.text.guards import faults, is_grave
+from regard.guards.checks import faults, is_grave
+from regard.model_folder.folder import PROBES, WEIGHTS, read_description
+from regard.model_folder.registry import BUNDLED, describe, installed_models, model_folders
+from regard.model_folder.weights import holds_bfloat16
 from regard.train.probes import read_history
-from regard.weights import holds_bfloat16
 
 MOST_BYTES = 20_000_000  # each
 

@@ -27,7 +27,7 @@ def run(command: Sequence[str | Path], folder: Path, **variables: str) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     checkout = tmp_path_factory.mktemp("checkout")
-    for name in ("pyproject.toml", "README.md", "hatch_build.py", ".gitignore"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "hatch_build.py", ".gitignore"):
         shutil.copy(ROOT / name, checkout / name)
     shutil.copytree(ROOT / "src", checkout / "src", ignore=shutil.ignore_patterns("__pycache__", "page"))
     # The hook builds the explorer's page, which is another matter.
@@ -39,6 +39,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_models_are_in_it(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"regard/bundled/{model}/{name}" for model in MODELS for name in FILES} <= names
+
+
+def test_licence_and_type_marker_are_in_it(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert "regard/py.typed" in names
+    assert {name.rpartition("/")[2] for name in names if "/licenses/" in name} == {"LICENSE", "NOTICE"}
 
 
 def test_the_kernels_are_in_it(wheel: Path) -> None:

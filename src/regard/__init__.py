@@ -1,37 +1,31 @@
-"""Regard: "Attention Is All You Need", whole. Train a Transformer, translate with it, see inside.
+"""Regard: "Attention Is All You Need" as a package. Train a Transformer, translate with it, look inside.
 
-`from regard import Translator` (or Writer, Reader, Viewer) loads torch only when it is asked for.
+The public API. Importing `regard` is cheap: each class, and torch with it, is imported on first access.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.reader import Reader
-    from regard.translator import Translator
-    from regard.viewer import Viewer
-    from regard.writer import Writer
+    from regard.pipelines.image_classifier import ImageClassifier
+    from regard.pipelines.text_encoder import TextEncoder
+    from regard.pipelines.text_generator import TextGenerator
+    from regard.pipelines.translator import Translator
 
-__all__ = ["Reader", "Translator", "Viewer", "Writer", "__version__"]
+__all__ = ["ImageClassifier", "TextEncoder", "TextGenerator", "Translator", "__version__"]
 __version__ = "0.1.0"
+
+_MODULES = {
+    "ImageClassifier": "image_classifier",
+    "TextEncoder": "text_encoder",
+    "TextGenerator": "text_generator",
+    "Translator": "translator",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Translator":
-        from regard.translator import Translator
-
-        return Translator
-    if name == "Writer":
-        from regard.writer import Writer
-
-        return Writer
-    if name == "Viewer":
-        from regard.viewer import Viewer
-
-        return Viewer
-    if name == "Reader":
-        from regard.reader import Reader
-
-        return Reader
-    raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(import_module(f"regard.pipelines.{_MODULES[name]}"), name)

@@ -54,11 +54,11 @@ def test_rates_count_what_each_turn_did(script: Script) -> None:
 
 def test_useful_operations_of_one_pair(script: Script) -> None:
     """Counted by hand for one layer each, d 4, d_ff 8, vocabulary 10: a source of 3 tokens, a target of 2."""
-    from regard.config import ModelConfig
+    from regard.config import TransformerConfig
     from regard.data.batches import collate
 
     sizes = {"d_model": 4, "n_heads": 2, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1}
-    config = ModelConfig(**sizes, src_vocab_size=10, tgt_vocab_size=10)
+    config = TransformerConfig(**sizes, src_vocab_size=10, tgt_vocab_size=10)
     batch = collate([[5, 6]], [[7]])  # and the ends of both sentences
     encoder, keys_and_values = 4 * 16 + 2 * 32, 2 * 16
     decoder, output = 4 * 16 + 2 * 16 + 2 * 32, 40

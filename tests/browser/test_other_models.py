@@ -14,10 +14,10 @@ from playwright.sync_api import Route, expect
 
 from regard.config import DecodeConfig, FamilyConfig, convert
 from regard.data.toy import WORDS
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.build import build_model
-from regard.text.tokenizer import EOS, Tokenizer, train_vocabulary
+from regard.tokenizers.pair import EOS, TokenizerPair, train_vocabulary
 
 TEXT = "red green blue"
 PANELS = (
@@ -54,7 +54,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, explore: Any) -> Iterator[
         decode = DecodeConfig(beam_rule="huggingface" if name == "alibi" else "paper", max_length_extra=4)
         weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
         languages = ("zh" if name == "chinese" else "en", "xx")
-        files = Tokenizer(vocabulary, vocabulary).files()
+        files = TokenizerPair(vocabulary, vocabulary).files()
         # One has the pieces of the others, and yet another tokenizer: it knows no capital letters.
         description = ModelDescription(config, decode, *languages, name == "cased", files)
         with atomic_folder(place / name) as folder:

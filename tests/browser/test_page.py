@@ -17,7 +17,7 @@ from regard.inspect.built import PAGE
 from regard.inspect.explorer import Explorer, Question
 from regard.inspect.page import explain_page
 from regard.models.build import translation_model
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 from regard.train.probes import ProbeHistory, encode, look
 
 PANELS = (
@@ -30,7 +30,7 @@ TEXT = "red green blue"
 
 def remembered(folder: Path) -> bytes:
     """A history of two moments: random weights, and the model as it is."""
-    learnt = OneWay(folder)
+    learnt = ModelTranslator(folder)
     history = ProbeHistory.begin((TEXT,), learnt.tokenizer, learnt.model)
     torch.manual_seed(1)
     for step, model in ((0, translation_model(learnt.model.config)), (450, learnt.model)):
@@ -48,7 +48,7 @@ def address(reverse_model: Path, tmp_path_factory: pytest.TempPathFactory, explo
         yield address
 
 
-def test_a_sentence_is_typed_and_its_translation_read(visit: Any, reverse: OneWay) -> None:
+def test_a_sentence_is_typed_and_its_translation_read(visit: Any, reverse: ModelTranslator) -> None:
     visit.open("translate")
     assert visit.translate(TEXT) == reverse(TEXT)
     assert f"text={TEXT.replace(' ', '+')}" in visit.page.url
@@ -104,7 +104,7 @@ def test_every_panel_opens(visit: Any, words: Any, language: str) -> None:
         assert visit.page.get_by_role("alert").all_inner_texts() == [], panel
 
 
-def test_a_cell_has_the_number_of_the_tensor(visit: Any, reverse: OneWay) -> None:
+def test_a_cell_has_the_number_of_the_tensor(visit: Any, reverse: ModelTranslator) -> None:
     trace = reverse.trace(TEXT)
     weights_LM = trace["decoder.0.cross.weights"][1]
     scores_LM = trace["decoder.0.cross.scores"][1]
@@ -196,7 +196,7 @@ def test_beam_can_be_forced(visit: Any, words: Any) -> None:
     expect(visit.page.locator("ol .text").first).to_contain_text(re.compile("^dog"))
 
 
-def test_the_film_of_a_training_that_the_model_remembers(visit: Any, words: Any, reverse: OneWay) -> None:
+def test_the_film_of_a_training_that_the_model_remembers(visit: Any, words: Any, reverse: ModelTranslator) -> None:
     visit.open("training")
     runs = visit.page.locator("main select").first
     runs.select_option(runs.locator("option", has_text=words("en")["training.remembered"]).get_attribute("value"))
@@ -242,7 +242,7 @@ def test_a_narrow_screen_does_not_scroll_sideways(visit: Any) -> None:
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390, panel
 
 
-def test_a_file_opens_from_the_disk(visit: Any, reverse: OneWay, tmp_path: Path) -> None:
+def test_a_file_opens_from_the_disk(visit: Any, reverse: ModelTranslator, tmp_path: Path) -> None:
     path = tmp_path / "explain.html"
     path.write_text(explain_page(Explorer(reverse), Question(TEXT, {})), "utf-8")
     assert path.stat().st_size < 3_000_000
@@ -266,7 +266,7 @@ def test_a_file_opens_from_the_disk(visit: Any, reverse: OneWay, tmp_path: Path)
 
 
 def test_a_file_without_room_says_what_it_lacks(
-    visit: Any, words: Any, reverse: OneWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    visit: Any, words: Any, reverse: ModelTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("regard.inspect.page.MOST_BYTES", (PAGE / "explain.html").stat().st_size + 40_000)
     path = tmp_path / "explain.html"

@@ -13,14 +13,13 @@ import pytest
 import torch
 
 from regard.cli.main import main
-from regard.config import DecodeConfig, ModelConfig
-from regard.core import native
+from regard.config import DecodeConfig, TransformerConfig
 from regard.decode import engine
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.kernels import loader, memory
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
-from regard.text.tokenizer import Tokenizer, Vocabulary, train_vocabulary
-from regard.train import memory
+from regard.tokenizers.pair import SentencePieceModel, TokenizerPair, train_vocabulary
 
 SENTENCES = ["the cat sat on the mat", "a dog runs", "two dogs run on a mat", "我 爱 你", "the dog sat"] * 4
 
@@ -46,10 +45,10 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _compiled() -> None:
     """The kernels are there before any command runs, which would else say that it compiles them."""
-    with suppress(native.NoKernelsError):
-        native.load()  # in the cache that `doctor` looks into
-    native.library()  # and in this process, by the calls that commands make, whatever cache a test may choose
-    native.library(engine.SOURCE)
+    with suppress(loader.NoKernelsError):
+        loader.load()  # in the cache that `doctor` looks into
+    loader.library()  # and in this process, by the calls that commands make, whatever cache a test may choose
+    loader.library(engine.SOURCE)
     memory.region()
 
 
@@ -71,29 +70,29 @@ def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture(scope="session")
-def vocabulary() -> Vocabulary:
+def vocabulary() -> SentencePieceModel:
     return train_vocabulary(SENTENCES, "bpe", 300)
 
 
 @pytest.fixture(scope="session")
-def other_vocabulary() -> Vocabulary:
+def other_vocabulary() -> SentencePieceModel:
     return train_vocabulary([sentence[::-1] for sentence in SENTENCES], "unigram", 290)
 
 
 @pytest.fixture
-def make_model(vocabulary: Vocabulary) -> MakeModel:
+def make_model(vocabulary: SentencePieceModel) -> MakeModel:
     """A whole model folder with random weights."""
 
     def make(
         path: Path,
         seed: int = 1,
         d_model: int = 16,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: TokenizerPair | None = None,
         n_heads: int = 2,
         dropout: float = 0.1,
     ) -> Path:
-        tokenizer = tokenizer or Tokenizer(vocabulary, vocabulary)
-        config = ModelConfig(
+        tokenizer = tokenizer or TokenizerPair(vocabulary, vocabulary)
+        config = TransformerConfig(
             d_model=d_model,
             n_heads=n_heads,
             d_ff=32,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from regard.config import RunConfig
-from regard.folder import CARD, PROBES, read_description, read_weights
-from regard.text.tokenizer import Tokenizer, Vocabulary
-from regard.train.run import RunFolder
+from regard.model_folder.folder import CARD, PROBES, read_description, read_weights
+from regard.tokenizers.pair import SentencePieceModel, TokenizerPair
+from regard.train.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def test_nothing_is_overwritten(regard: Any, run: RunFolder, make_model: Any, tm
 
 
 def test_models_that_do_not_go_together(
-    regard: Any, run: RunFolder, make_model: Any, tmp_path: Path, other_vocabulary: Vocabulary
+    regard: Any, run: RunFolder, make_model: Any, tmp_path: Path, other_vocabulary: SentencePieceModel
 ) -> None:
     wide = make_model(tmp_path / "wide", d_model=32)
     heads = make_model(tmp_path / "heads", n_heads=4)  # all of its weights have the same shapes
-    foreign = make_model(tmp_path / "foreign", tokenizer=Tokenizer(other_vocabulary, other_vocabulary))
+    foreign = make_model(tmp_path / "foreign", tokenizer=TokenizerPair(other_vocabulary, other_vocabulary))
     for other, words in (
         (wide, "model.d_model is 32 in the one and 16 in the other"),
         (heads, f"{heads} and {run.checkpoint(100)} cannot be averaged: model.n_heads is 4 in the one and 2 in the"),

@@ -12,8 +12,8 @@ import torch
 
 from regard.cli.classify import resized
 from regard.config import DecodeConfig, ViTConfig
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.vit import ViT
 
 Image = pytest.importorskip("PIL.Image")

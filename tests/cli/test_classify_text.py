@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from regard.config import BertConfig, BertHead, DecodeConfig
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.bert import Bert
-from regard.reader import Reader
-from regard.text.characters import Characters
+from regard.pipelines.text_encoder import TextEncoder
+from regard.tokenizers.characters import CharacterTokenizer
 
 LABELS = ("card lost", "other", "天气")
 TEXTS = ("I lost my card.", "今天")
@@ -22,7 +22,7 @@ TEXTS = ("I lost my card.", "今天")
 
 def write_folder(path: Path, head: BertHead) -> Path:
     torch.manual_seed(3)
-    lexicon = Characters.of(TEXTS)
+    lexicon = CharacterTokenizer.of(TEXTS)
     sizes: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "max_positions": 32}
     config = BertConfig(**sizes, heads=(head,), n_labels=3, vocab_size=lexicon.size)
     model = Bert(config).requires_grad_(False)
@@ -41,7 +41,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_texts(regard: Any, classifier: Path, tmp_path: Path) -> None:
-    expected = Reader(classifier).classify(TEXTS)
+    expected = TextEncoder(classifier).classify(TEXTS)
     said = regard("classify", *TEXTS, "--model", classifier, "--top", 2)
     assert said.code == 0, said.err
     lines = said.out.splitlines()

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from regard.files import atomic_folder
-from regard.folder import read_description, read_weights, write_model
-from regard.recipe import load_recipe
-from regard.text.characters import Characters
+from regard.config.recipe import load_recipe
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import read_description, read_weights, write_model
+from regard.tokenizers.characters import CharacterTokenizer
 
 GOOD = """
 [[data.train]]
@@ -140,7 +140,7 @@ def test_the_model_to_start_from(regard: Any, make_model: Any, data: Path, famil
     init = ("--set", f'train.init="{begun}"')
     assert regard("config", "check", data / "r.toml", *init).code == 0
     with atomic_folder(data / "characters") as folder:
-        files = Characters.of(["hello"]).files()
+        files = CharacterTokenizer.of(["hello"]).files()
         write_model(folder, dataclasses.replace(read_description(begun), tokenizer=files), read_weights(begun), "")
     said = regard("config", "check", data / "r.toml", "--set", f'train.init="{data / "characters"}"')
     assert (said.code, "there is no source.model" in said.err) == ((2, True) if family == "transformer" else (0, False))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sacrebleu
 
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_figures_are_sacrebleu_s_on_what_was_written(
 
 
 def test_loss_is_the_mean_over_reference_tokens(
-    regard: Any, reverse_model: Path, files: tuple[Path, Path], reverse: OneWay
+    regard: Any, reverse_model: Path, files: tuple[Path, Path], reverse: ModelTranslator
 ) -> None:
     found = json.loads(evaluate(regard, reverse_model, files, "--json", "--beam", 1).out)
     scored = reverse.score(*(path.read_text().splitlines() for path in files))

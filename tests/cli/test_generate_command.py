@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from regard.config import BertConfig, DecodeConfig, FamilyConfig, GptConfig
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.build import build_model
-from regard.text.characters import Characters
+from regard.tokenizers.characters import CharacterTokenizer
 
 TEXT = "今天天气很好，明天不好。\nROMEO:\n"
 SIZES: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "max_positions": 64}
 
 
-def write_folder(path: Path, config: FamilyConfig, lexicon: Characters) -> Path:
+def write_folder(path: Path, config: FamilyConfig, lexicon: CharacterTokenizer) -> Path:
     torch.manual_seed(3)
     model = build_model(config).requires_grad_(False)
     for parameter in model.parameters():
@@ -32,13 +32,13 @@ def write_folder(path: Path, config: FamilyConfig, lexicon: Characters) -> Path:
 
 @pytest.fixture(scope="module")
 def gpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lexicon = Characters.of([TEXT])
+    lexicon = CharacterTokenizer.of([TEXT])
     return write_folder(tmp_path_factory.mktemp("gpt") / "m", GptConfig(**SIZES, vocab_size=lexicon.size), lexicon)
 
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lexicon = Characters.of([TEXT])
+    lexicon = CharacterTokenizer.of([TEXT])
     config = BertConfig(**SIZES, heads=("masked",), vocab_size=lexicon.size)
     return write_folder(tmp_path_factory.mktemp("bert") / "m", config, lexicon)
 

@@ -14,7 +14,7 @@ import pytest
 
 from regard import __version__, errors
 from regard.cli.main import COMMANDS, main
-from regard.core.native import load
+from regard.kernels.loader import load
 
 
 def test_the_version(regard: Any) -> None:
@@ -69,7 +69,9 @@ def test_the_first_time_it_says_that_it_compiles(
 
 
 def test_the_package_by_itself_is_silent(tmp_path: Path) -> None:
-    script = "import sys; from pathlib import Path; from regard.core.native import library; library(Path(sys.argv[1]))"
+    script = (
+        "import sys; from pathlib import Path; from regard.kernels.loader import library; library(Path(sys.argv[1]))"
+    )
     source = tmp_path / "answer.cpp"
     source.write_text('extern "C" int answer() { return 42; }\n')
     said = subprocess.run(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from regard.config import PRESETS, VOCABULARIES
-from regard.text.tokenizer import Tokenizer, Vocabulary
+from regard.tokenizers.pair import SentencePieceModel, TokenizerPair
 
 
 def test_base_is_the_papers(regard: Any) -> None:
@@ -86,7 +86,9 @@ def test_json_adds_up(regard: Any) -> None:
     assert "encoder.3.ffn.up.weight" in [matrix["name"] for matrix in every["matrices"]]
 
 
-def test_a_recipe_has_the_vocabulary_of_its_tokenizer(regard: Any, tmp_path: Path, vocabulary: Vocabulary) -> None:
+def test_a_recipe_has_the_vocabulary_of_its_tokenizer(
+    regard: Any, tmp_path: Path, vocabulary: SentencePieceModel
+) -> None:
     recipe = tmp_path / "r.toml"
 
     def total_and_text(*more: str) -> str:
@@ -106,11 +108,11 @@ def test_a_recipe_has_the_vocabulary_of_its_tokenizer(regard: Any, tmp_path: Pat
 
 
 def test_a_model_folder(
-    regard: Any, make_model: Any, tmp_path: Path, vocabulary: Vocabulary, other_vocabulary: Vocabulary
+    regard: Any, make_model: Any, tmp_path: Path, vocabulary: SentencePieceModel, other_vocabulary: SentencePieceModel
 ) -> None:
-    from regard.folder import read_weights
+    from regard.model_folder.folder import read_weights
 
-    folder = make_model(tmp_path / "m", tokenizer=Tokenizer(vocabulary, other_vocabulary))
+    folder = make_model(tmp_path / "m", tokenizer=TokenizerPair(vocabulary, other_vocabulary))
     found = json.loads(regard("params", folder, "--json", "--all").out)
     assert found["total"] == sum(weight.size for weight in read_weights(folder).values())
     assert {m["name"]: tuple(m["shape"]) for m in found["matrices"]} == {

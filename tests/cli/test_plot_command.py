@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from regard.train.reports import StepReport, ValidationReport
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 
 def make_run(path: Path, validations: bool = True, scored: bool = True) -> RunFolder:

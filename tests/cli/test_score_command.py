@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 
 
-def test_a_pair_in_quotes(regard: Any, reverse_model: Path, reverse: OneWay) -> None:
+def test_a_pair_in_quotes(regard: Any, reverse_model: Path, reverse: ModelTranslator) -> None:
     said = regard("score", "apple baby bird", "bird baby apple", "--model", reverse_model)
     [wanted] = reverse.score(["apple baby bird"], ["bird baby apple"])
     assert said == (0, f"{wanted.log_prob:.4f}\tbird baby apple\n", "")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from regard.core.native import library
 from regard.decode.engine import SOURCE
 from regard.decode.shortlist import load_shortlist
-from regard.folder import CONFIG, SHORTLIST, check_sums, digest, listed_sums, write_sums
-from regard.text.tokenizer import Vocabulary
+from regard.kernels.loader import library
+from regard.model_folder.folder import CONFIG, SHORTLIST, check_sums, digest, listed_sums, write_sums
+from regard.tokenizers.pair import SentencePieceModel
 
 PAIRS = [("the cat sat", "a dog runs"), ("the dog sat", "two dogs run"), ("a mat", "on the mat")] * 3
 
@@ -30,7 +30,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_model_gets_one_and_uses_it(
-    regard: Any, make_model: Any, recipe: Path, tmp_path: Path, vocabulary: Vocabulary
+    regard: Any, make_model: Any, recipe: Path, tmp_path: Path, vocabulary: SentencePieceModel
 ) -> None:
     model = make_model(tmp_path / "model")
     before = {path.name: path.read_bytes() for path in model.iterdir()}

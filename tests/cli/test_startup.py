@@ -55,7 +55,7 @@ def test_translating_imports_nothing_that_it_does_not_need(babble: Path) -> None
         check=True,
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert {"torch", "sentencepiece", "regard.one_way"} <= imported
+    assert {"torch", "sentencepiece", "regard.pipelines.model_translator"} <= imported
     unwanted = {"sacrebleu", "rich", "matplotlib", "starlette", "uvicorn", "opencc", "zstandard"}
     assert not imported & unwanted
     assert not {name for name in imported if name.startswith(("regard.inspect.", "regard.serve.", "regard.train."))}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from regard.files import atomic_folder
-from regard.folder import read_description, read_weights, write_model
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import read_description, read_weights, write_model
 
 TASKS = ("to the end: ", "from the start: ")
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from regard.cli import tokenize
-from regard.text.tokenizer import Tokenizer, Vocabulary
+from regard.tokenizers.pair import SentencePieceModel, TokenizerPair
 
 LINES = ["the cat sat", "", "我爱你 😀", "two dogs"]
 
 
 @pytest.fixture
-def spm(tmp_path: Path, vocabulary: Vocabulary) -> Path:
+def spm(tmp_path: Path, vocabulary: SentencePieceModel) -> Path:
     (tmp_path / "bare.model").write_bytes(vocabulary.proto)
     return tmp_path / "bare.model"
 
@@ -28,7 +28,7 @@ def test_pieces(regard: Any, spm: Path) -> None:
     assert said.out.strip().replace(" ", "") == "▁the▁cat▁sat"
 
 
-def test_there_and_back(regard: Any, make_model: Any, tmp_path: Path, vocabulary: Vocabulary) -> None:
+def test_there_and_back(regard: Any, make_model: Any, tmp_path: Path, vocabulary: SentencePieceModel) -> None:
     model = make_model(tmp_path / "m")
     text, ids = tmp_path / "text", tmp_path / "ids"
     text.write_text("".join(line + "\n" for line in LINES), "utf-8")
@@ -38,7 +38,7 @@ def test_there_and_back(regard: Any, make_model: Any, tmp_path: Path, vocabulary
     assert regard("tokenize", ids, "--model", model, "--decode") == (0, "".join(line + "\n" for line in LINES), "")
 
 
-def test_standard_input_and_json(regard: Any, spm: Path, vocabulary: Vocabulary) -> None:
+def test_standard_input_and_json(regard: Any, spm: Path, vocabulary: SentencePieceModel) -> None:
     said = regard("tokenize", "-", "--model", spm, "--json", stdin="\n".join(LINES).encode())
     rows = [json.loads(line) for line in said.out.splitlines()]
     assert [row["text"] for row in rows] == LINES
@@ -49,9 +49,9 @@ def test_standard_input_and_json(regard: Any, spm: Path, vocabulary: Vocabulary)
 
 
 def test_the_side_and_the_case_are_the_models(
-    regard: Any, make_model: Any, tmp_path: Path, vocabulary: Vocabulary, other_vocabulary: Vocabulary
+    regard: Any, make_model: Any, tmp_path: Path, vocabulary: SentencePieceModel, other_vocabulary: SentencePieceModel
 ) -> None:
-    model = make_model(tmp_path / "m", tokenizer=Tokenizer(vocabulary, other_vocabulary, lowercase=True))
+    model = make_model(tmp_path / "m", tokenizer=TokenizerPair(vocabulary, other_vocabulary, lowercase=True))
 
     def ids(*more: str) -> list[int]:
         return [int(word) for word in regard("tokenize", "The CAT", "--ids", "--model", model, *more).out.split()]
@@ -81,7 +81,9 @@ def test_wrong_ids(regard: Any, spm: Path, text: str, words: str) -> None:
     assert words in said.err
 
 
-def test_lines_go_in_chunks(regard: Any, spm: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_go_in_chunks(
+    regard: Any, spm: Path, vocabulary: SentencePieceModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tokenize, "LINES_AT_ONCE", 3)
     said = regard("tokenize", "-", "--ids", "--model", spm, stdin="\n".join(LINES).encode())
     assert [[int(word) for word in line.split()] for line in said.out.splitlines()] == vocabulary.encode(LINES)

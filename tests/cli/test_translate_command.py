@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 
 LINES = ["apple baby bird", "boat blue", "", "cat chair child", "cold cow"]
 REVERSED = ["bird baby apple", "blue boat", "", "child chair cat", "cow cold"]
@@ -191,7 +191,7 @@ def test_json_is_an_object_a_line(regard: Any, reverse_model: Path, text: Path) 
         assert (row["alternatives"][0]["text"], row["alternatives"][0]["score"]) == (row["translation"], row["score"])
 
 
-def test_json_with_alignment(regard: Any, reverse_model: Path, reverse: OneWay) -> None:
+def test_json_with_alignment(regard: Any, reverse_model: Path, reverse: ModelTranslator) -> None:
     long = " ".join(["apple baby."] * 200)
     said = regard("translate", f"apple baby bird\n\n{long}", "--model", reverse_model, "--json", "--align")
     short, empty, cut = [json.loads(line)["alignment"] for line in said.out.splitlines()]
@@ -215,7 +215,7 @@ def test_n_best_is_always_n_lines(regard: Any, reverse_model: Path) -> None:
 
 
 def test_options_reach_the_search(regard: Any, reverse_model: Path) -> None:
-    translator = OneWay(reverse_model)
+    translator = ModelTranslator(reverse_model)
     given = ["--sample", "--temperature", 3, "--top-k", 20, "--top-p", 0.95, "--seed", 4, "--n-best", 3]
     said = regard("translate", "apple baby bird", "--model", reverse_model, *given)
     how = {"method": "sample", "temperature": 3.0, "top_k": 20, "top_p": 0.95, "seed": 4}

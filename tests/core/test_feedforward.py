@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from regard.config import FeedForwardKind
 from regard.core.feedforward import FeedForward, relu_dropout
-from regard.core.native import library
 from regard.core.taps import record
+from regard.kernels.loader import library
 
 
 def network(kind: FeedForwardKind, dropout: float = 0.0) -> FeedForward:

@@ -24,7 +24,7 @@ from regard.core.int8 import (
     use_int8,
 )
 from regard.core.linear import Linear, linear
-from regard.core.native import library
+from regard.kernels.loader import library
 
 DTYPES = (torch.float32, torch.bfloat16)
 MOST = 126.99  # what the largest of a line becomes, as in int8.h

@@ -30,7 +30,7 @@ X = torch.randn(3, 5, D, dtype=torch.float64, generator=torch.Generator().manual
 
 def mixture(**changes: Any) -> MixtureOfExperts:
     torch.manual_seed(0)
-    sizes = {"d_ff": 7, "n_experts": 4, "n_active": 2, "n_shared": 0, **changes}
+    sizes = {"d_ff": 7, "n_experts": 4, "experts_per_token": 2, "n_shared": 0, **changes}
     dropout, bias = sizes.pop("dropout", 0.0), sizes.pop("bias", True)
     made = MixtureOfExperts(D, dropout, bias, **sizes).double()
     with torch.no_grad():
@@ -61,7 +61,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 @pytest.mark.parametrize("gate", ["sigmoid", "softmax"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_one_expert_equals_dense(kind: FeedForwardKind, gate: Any, bias: bool) -> None:
-    made = mixture(n_experts=1, n_active=1, kind=kind, gate=gate, bias=bias)
+    made = mixture(n_experts=1, experts_per_token=1, kind=kind, gate=gate, bias=bias)
     close(made(X), expert(made, 0)(X))
 
 
@@ -83,7 +83,7 @@ def test_it_is_the_formula_token_by_token(gate: Any, normalise: bool) -> None:
 
 
 def test_all_experts_active_is_a_weighted_sum_of_all() -> None:
-    made = mixture(n_active=4, gate="softmax", normalise=False)
+    made = mixture(experts_per_token=4, gate="softmax", normalise=False)
     weight = (X @ made.gate.weight.T).softmax(-1)
     close(made(X), sum(weight[..., e : e + 1] * expert(made, e)(X) for e in range(4)))
 
@@ -119,7 +119,7 @@ def test_groups_restrict_the_choice() -> None:
 
 
 def test_the_correction_changes_who_is_chosen_and_not_how_much_he_counts() -> None:
-    made = mixture(n_experts=3, n_active=2, normalise=False)
+    made = mixture(n_experts=3, experts_per_token=2, normalise=False)
     affinity = made.gate.affinity(X)
     before, _ = made.gate(affinity)
     left_out = int(({0, 1, 2} - set(before[0, 0].tolist())).pop())
@@ -134,7 +134,7 @@ def test_the_correction_changes_who_is_chosen_and_not_how_much_he_counts() -> No
 
 def test_balancing_by_bias_evens_out_the_load_without_a_gradient() -> None:
     """A router that prefers one expert by far: after a few steps every expert has its part."""
-    made = mixture(n_experts=8, n_active=2, balance_rate=0.005).train()
+    made = mixture(n_experts=8, experts_per_token=2, balance_rate=0.005).train()
     with torch.no_grad():
         made.gate.weight.mul_(0.3)
         made.gate.weight[0] += 2.0

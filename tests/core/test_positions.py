@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.core.native import library
 from regard.core.positions import (
     AlibiPositions,
     LearnedPositions,
@@ -22,6 +21,7 @@ from regard.core.positions import (
     sinusoids,
 )
 from regard.core.rotation import fits
+from regard.kernels.loader import library
 
 
 def close(actual: Tensor, expected: Tensor) -> None:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.core.native import library
 from regard.core.residual import Residual
 from regard.core.taps import listen
+from regard.kernels.loader import library
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.core.attention import MultiHeadAttention
+from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.taps import Tap, listen, record, tap_paths
 
 

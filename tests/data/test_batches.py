@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
-from regard.data.batches import Batch, Batches, Place, collate, validation_batches
+from regard.data.batches import Batch, Batches, DataPosition, collate, validation_batches
 from regard.data.prepare import Prepared, prepare
 from regard.data.store import PairStore, PairStoreWriter
 from regard.errors import DataError
-from regard.text.tokenizer import BOS, EOS, PAD
+from regard.tokenizers.pair import BOS, EOS, PAD
 
 Lengths = list[tuple[int, int]]
 LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60)
@@ -39,10 +39,10 @@ def names(batch: Batch) -> list[int]:
 
 def epoch_of(batches: Batches, epoch: int) -> list[Batch]:
     given = []
-    for batch, after in batches.iterate(Place(epoch)):
+    for batch, after in batches.iterate(DataPosition(epoch)):
         given.append(batch)
         if after.epoch > epoch:
-            assert after == Place(epoch + 1, 0, 0)
+            assert after == DataPosition(epoch + 1, 0, 0)
             break
     return given
 
@@ -93,9 +93,9 @@ def test_going_on_from_any_place(
     folder = tmp_path_factory.mktemp("stores")
     stores = [write_store(folder / "one", lengths), write_store(folder / "other", [(2, 3)] * 9, first=1000)]
     batches = Batches(stores, [1.0 + weights[0], weights[1]], 30, seed=3, pool_pairs=10, block_pairs=4)
-    whole = list(islice(batches.iterate(Place()), 30))
+    whole = list(islice(batches.iterate(DataPosition()), 30))
     stop = data.draw(st.integers(0, 28))
-    place = Place(**json.loads(json.dumps(dataclasses.asdict(whole[stop][1]))))
+    place = DataPosition(**json.loads(json.dumps(dataclasses.asdict(whole[stop][1]))))
     again = Batches(stores, [1.0 + weights[0], weights[1]], 30, seed=3, pool_pairs=10, block_pairs=4)
     for (expected, after), (batch, then) in zip(whole[stop + 1 :], again.iterate(place), strict=False):
         assert same(batch, expected)
@@ -155,8 +155,8 @@ def test_similar_lengths_go_together(tmp_path: Path) -> None:
 
 def test_a_place_beyond_what_there_is_goes_on_with_the_next(tmp_path: Path) -> None:
     batches = Batches([write_store(tmp_path / "one", [(3, 3)] * 5)], [1.0], 100, seed=1)
-    assert next(batches.iterate(Place(0, 0, 99)))[1].epoch == 2
-    assert next(batches.iterate(Place(0, 7, 0)))[1].epoch == 2
+    assert next(batches.iterate(DataPosition(0, 0, 99)))[1].epoch == 2
+    assert next(batches.iterate(DataPosition(0, 7, 0)))[1].epoch == 2
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_sampled_subwords(tmp_path: Path, kind: str, amount: float, monkeypatch:
     assert sum(batch.n_tokens for batch in first) > int(store.tgt.lengths().sum()) + len(store)
     assert all(len(batch.src) == 1 or batch.src.size <= 200 for batch in first)
     assert max(batch.tgt_out.shape[1] for batch in first) <= store.max_tokens + 1
-    whole = list(islice(batches().iterate(Place()), 20))
+    whole = list(islice(batches().iterate(DataPosition()), 20))
     resumed = islice(batches().iterate(whole[9][1]), 10)
     assert all(same(one[0], other[0]) for one, other in zip(whole[10:], resumed, strict=True))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.config import FilterConfig
-from regard.data.filters import FilterReport, fate
+from regard.data.filters import FilterReport, filter_reason
 
 FILTERS = FilterConfig(max_tokens=30, max_ratio=2.0)
 
@@ -22,11 +22,11 @@ FILTERS = FilterConfig(max_tokens=30, max_ratio=2.0)
     ],
 )
 def test_fates(src: str, tgt: str, src_length: int, tgt_length: int, expected: str) -> None:
-    assert fate(src, tgt, range(src_length), range(tgt_length), FILTERS) == expected
+    assert filter_reason(src, tgt, range(src_length), range(tgt_length), FILTERS) == expected
 
 
 def test_identical_pairs_may_be_kept() -> None:
-    assert fate("a", "a", [4], [4], FilterConfig(drop_identical=False)) == "kept"
+    assert filter_reason("a", "a", [4], [4], FilterConfig(drop_identical=False)) == "kept"
 
 
 def test_report() -> None:

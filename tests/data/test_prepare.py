@@ -13,7 +13,7 @@ from regard.data import prepare as preparing
 from regard.data.corpus import read_pairs
 from regard.data.prepare import prepare
 from regard.errors import ConfigError, DataError
-from regard.files import default_cache
+from regard.model_folder.atomic import default_cache
 
 REVERSE = CorpusConfig(toy="reverse", size=300)
 COPY = CorpusConfig(toy="copy", size=100, weight=2.0)

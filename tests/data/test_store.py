@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.cache import ABANDONED_SECONDS, temporary_folder
+from regard.data.content_cache import ABANDONED_SECONDS, temporary_folder
 from regard.data.store import PairStore, PairStoreWriter
 from regard.errors import DataError
 

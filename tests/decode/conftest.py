@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.text.tokenizer import BOS, EOS, PAD, UNK
+from regard.tokenizers.pair import BOS, EOS, PAD, UNK
 
 TABLE = 1009
 
@@ -93,7 +93,7 @@ def all_translations(model: TableModel, source: Sequence[int], limit: int, vocab
     return found
 
 
-class Bench:
+class Workspace:
     """What the tests of this folder share."""
 
     model = TableModel
@@ -103,5 +103,5 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
-def bench() -> Bench:
-    return Bench()
+def bench() -> Workspace:
+    return Workspace()

@@ -8,12 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.config import ModelConfig
+from regard.config import TransformerConfig
 from regard.decode.beam import beam_search
-from regard.decode.model import limit_lengths
+from regard.decode.protocols import limit_lengths
 from regard.errors import ConfigError, RegardError
 from regard.models.transformer import Transformer
-from regard.text.tokenizer import BOS, EOS, PAD, UNK
+from regard.tokenizers.pair import BOS, EOS, PAD, UNK
 
 SEEDS = st.integers(0, 10_000)
 WORDS = st.integers(EOS + 1, 11)
@@ -225,7 +225,7 @@ def test_lengths_follow_the_source(bench: Any) -> None:
 @pytest.mark.parametrize("norm_order", ["post", "pre"])
 def test_a_cached_search_of_a_transformer_equals_whole_forward_passes(bench: Any, norm_order: Any) -> None:
     torch.manual_seed(0)
-    config = ModelConfig(
+    config = TransformerConfig(
         src_vocab_size=24,
         tgt_vocab_size=24,
         d_model=16,

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.config import DecodeConfig, ModelConfig
-from regard.core.native import library
+from regard.config import DecodeConfig, TransformerConfig
 from regard.decode.beam import beam_search
 from regard.decode.constraints import NEVER_CHOSEN
-from regard.decode.engine import FORMS, Engine, Form, PositionTable, build_engine
+from regard.decode.engine import NUMBER_FORMATS, Engine, NumberFormat, PositionTable, build_engine
 from regard.decode.search import pad_sources, search
 from regard.errors import RegardError
+from regard.kernels.loader import library
 from regard.models.transformer import Transformer
-from regard.text.tokenizer import BOS, EOS
+from regard.tokenizers.pair import BOS, EOS
 
 VOCABULARY = 96
 SHAPES: list[dict[str, object]] = [
@@ -31,7 +31,7 @@ SHAPES: list[dict[str, object]] = [
     {"norm_order": "pre", "norm": "rmsnorm", "ffn": "swiglu", "n_encoder_layers": 1},
     {"position": "rotary"},
 ]
-TOLERANCE: dict[Form, float] = {"float32": 2e-5, "bfloat16": 0.08, "int8": 0.16}  # logits are of the order of 1
+TOLERANCE: dict[NumberFormat, float] = {"float32": 2e-5, "bfloat16": 0.08, "int8": 0.16}  # logits are of the order of 1
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, VOCABULARY - 1), max_size=9), min_size=1, max_size=7)
 
 
@@ -39,23 +39,23 @@ def make_model(seed: int = 1, **shape: object) -> Transformer:
     torch.manual_seed(seed)
     sizes: dict[str, object] = {"d_model": 64, "n_heads": 4, "d_ff": 96, "n_encoder_layers": 2, "n_decoder_layers": 2}
     vocabulary = {"src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY}
-    model = Transformer(ModelConfig(**{**sizes, **vocabulary, **shape})).eval().requires_grad_(False)  # type: ignore[arg-type]
+    model = Transformer(TransformerConfig(**{**sizes, **vocabulary, **shape})).eval().requires_grad_(False)  # type: ignore[arg-type]
     for parameter in model.parameters():
         if parameter.dim() == 1:  # biases that are not zero, gains that are not one
             parameter.add_(torch.randn_like(parameter) * 0.2)
     return model
 
 
-def engine_of(model: Transformer, form: Form = "float32") -> Engine:
+def engine_of(model: Transformer, form: NumberFormat = "float32") -> Engine:
     engine = build_engine(model, form)
     if engine is None:
         pytest.skip("there is no C++ compiler here, so there is no engine")
     return engine
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", NUMBER_FORMATS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_logits_are_the_models_also_when_rows_change_places(shape: dict[str, object], form: Form) -> None:
+def test_logits_are_the_models_also_when_rows_change_places(shape: dict[str, object], form: NumberFormat) -> None:
     model = make_model(**shape)
     engine = engine_of(model, form)
     src_BM = pad_sources([[5, 6, 7, 8], [9, 10, 11, 12, 13, 14], [20], []], torch.device("cpu"))
@@ -74,9 +74,9 @@ def test_logits_are_the_models_also_when_rows_change_places(shape: dict[str, obj
                 tokens_R = tokens_R[rows_R]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", NUMBER_FORMATS)
 @pytest.mark.parametrize("heads", [1, 2, 8])  # of 72, 36 and 9: whole vectors and a rest, or a rest alone
-def test_attention_to_more_keys_than_it_takes_at_once(heads: int, form: Form) -> None:
+def test_attention_to_more_keys_than_it_takes_at_once(heads: int, form: NumberFormat) -> None:
     model = make_model(d_model=72, n_heads=heads)
     engine = engine_of(model, form)
     src_BM = pad_sources([list(range(5, 5 + length)) for length in (40, 15, 16, 31)], torch.device("cpu"))
@@ -117,8 +117,8 @@ def test_beam_search_finds_what_the_model_finds(
                 assert a.token_log_probs == pytest.approx(b.token_log_probs, abs=1e-4)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_search_takes_the_steps_that_are_offered(form: Form) -> None:
+@pytest.mark.parametrize("form", NUMBER_FORMATS)
+def test_the_search_takes_the_steps_that_are_offered(form: NumberFormat) -> None:
     """The whole search in C++ against beam.py with the engine's own steps: the same numbers, so the same results."""
     engine = engine_of(make_model(3), form)
     src_BM = pad_sources([[5, 6, 7], [8], [9, 10, 11, 12], []], torch.device("cpu"))
@@ -129,9 +129,9 @@ def test_the_search_takes_the_steps_that_are_offered(form: Form) -> None:
         assert [one.score for one in sentence] == pytest.approx([one.score for one in other], abs=1e-5)
 
 
-@given(sources=SOURCES, form=st.sampled_from(FORMS))
+@given(sources=SOURCES, form=st.sampled_from(NUMBER_FORMATS))
 @settings(max_examples=15, deadline=None)
-def test_batch_mates_do_not_matter(sources: list[list[int]], form: Form) -> None:
+def test_batch_mates_do_not_matter(sources: list[list[int]], form: NumberFormat) -> None:
     """Bit for bit: every row is summed in the same order, wherever it stands."""
     engine = engine_of(make_model(), form)
     together = first_logits(engine, sources)
@@ -163,9 +163,9 @@ def test_several_threads_may_search_at_once() -> None:
 
 
 @pytest.mark.parametrize("damage", [torch.nan, torch.inf])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", NUMBER_FORMATS)
 @pytest.mark.parametrize("name", ["output.weight", "encoder.1.around_ffn.norm.weight", "decoder.0.cross.qkv.bias"])
-def test_damaged_weights_are_an_error(damage: float, form: Form, name: str) -> None:
+def test_damaged_weights_are_an_error(damage: float, form: NumberFormat, name: str) -> None:
     model = make_model(d_model=36, n_heads=3)  # fills no whole vector
     model.get_parameter(name)[-1] = damage
     with pytest.raises(RegardError, match="not a number for target token 1"):
@@ -248,8 +248,8 @@ def test_positions_that_act_on_the_scores_have_no_engine() -> None:
     assert build_engine(make_model(position="alibi"), "float32") is None
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_odd_sizes(form: Form) -> None:
+@pytest.mark.parametrize("form", NUMBER_FORMATS)
+def test_odd_sizes(form: NumberFormat) -> None:
     """Columns that fill no whole vector, rows that fill no whole tile."""
     model = make_model(d_model=36, n_heads=3, d_ff=20, src_vocab_size=71, tgt_vocab_size=71)
     engine = engine_of(model, form)

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decode.beam import BeamStep, beam_search
-from regard.decode.hypothesis import penalise_length
+from regard.decode.hypotheses import length_penalty_divisor
 from regard.decode.sampling import sample_search
 from regard.decode.scoring import score_translations
 from regard.inspect.beam_tree import BeamTree
-from regard.text.tokenizer import BOS, EOS, PAD
+from regard.tokenizers.pair import BOS, EOS, PAD
 
 SEEDS = st.integers(0, 10_000)
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, 11), max_size=6), min_size=1, max_size=4)
@@ -115,8 +115,8 @@ def test_a_forced_prefix_and_blocked_repetitions_go_with_it(bench: Any) -> None:
 
 
 def test_scores_are_divided_by_the_length_itself(bench: Any) -> None:
-    assert penalise_length(7, 0.5, "huggingface") == pytest.approx(math.sqrt(7))
-    assert penalise_length(1, 0.5, "huggingface") == penalise_length(1, 0.5, "paper") == 1.0
+    assert length_penalty_divisor(7, 0.5, "huggingface") == pytest.approx(math.sqrt(7))
+    assert length_penalty_divisor(1, 0.5, "huggingface") == length_penalty_divisor(1, 0.5, "paper") == 1.0
     model = bench.model(4, 12)
     src_BM = bench.pad([[5, 6, 7]])
     [scored] = score_translations(model, src_BM, [[8, 9]], length_penalty=0.5, rule="huggingface")

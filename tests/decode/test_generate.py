@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import DeepSeekConfig, GptConfig, MixtureConfig
-from regard.decode.generate import ENDED, Manner, generate, spell_out
+from regard.decode.generate import ENDED, SamplingOptions, generate, spell_out
 from regard.errors import ConfigError, RegardError
 from regard.models.deepseek import DeepSeek
 from regard.models.gpt import Gpt
-from regard.text.bytelevel import END_PIECE, VISIBLE, ByteLevel
-from regard.text.characters import Characters
-from regard.text.vocabulary import BOS, EOS
+from regard.tokenizers.byte_level_bpe import END_PIECE, VISIBLE, ByteLevelBpeTokenizer
+from regard.tokenizers.characters import CharacterTokenizer
+from regard.tokenizers.sentencepiece import BOS, EOS
 
-BYTES = ByteLevel({piece: number for number, piece in enumerate([*VISIBLE, END_PIECE])}, [])
-LETTERS = Characters("abcdefgh")
+BYTES = ByteLevelBpeTokenizer({piece: number for number, piece in enumerate([*VISIBLE, END_PIECE])}, [])
+LETTERS = CharacterTokenizer("abcdefgh")
 
 
 def shaken(vocab_size: int, max_positions: int = 12, seed: int = 1) -> Gpt:
@@ -33,7 +33,7 @@ def shaken(vocab_size: int, max_positions: int = 12, seed: int = 1) -> Gpt:
 
 
 def written(
-    model: Gpt, prompt: Sequence[int], how: Manner, max_tokens: int = 8, seeds: Sequence[int] = (1,)
+    model: Gpt, prompt: Sequence[int], how: SamplingOptions, max_tokens: int = 8, seeds: Sequence[int] = (1,)
 ) -> tuple[list[list[int]], list[list[float]]]:
     steps = list(generate(model, LETTERS, prompt, how, max_tokens=max_tokens, seeds=seeds))
     tokens = torch.stack([tokens_R for tokens_R, _ in steps], dim=1).tolist()
@@ -44,7 +44,7 @@ MODEL = shaken(LETTERS.size + 3)
 
 
 def test_greedy_takes_the_likeliest_and_reports_its_probability() -> None:
-    [tokens], [log_probs] = written(MODEL, [BOS, 6, 7], Manner(top_k=1))
+    [tokens], [log_probs] = written(MODEL, [BOS, 6, 7], SamplingOptions(top_k=1))
     ids = [BOS, 6, 7]
     for token, log_prob in zip(tokens, log_probs, strict=True):
         expected = torch.log_softmax(MODEL(torch.tensor([ids]))[0, -1], dim=-1)
@@ -59,7 +59,7 @@ def test_greedy_takes_the_likeliest_and_reports_its_probability() -> None:
 @settings(deadline=None, max_examples=30)
 @given(seeds=st.lists(st.integers(0, 2**31), min_size=1, max_size=4), temperature=st.floats(0.5, 3))
 def test_a_text_depends_on_its_own_seed_alone(seeds: list[int], temperature: float) -> None:
-    how = Manner(temperature=temperature, top_p=0.95)
+    how = SamplingOptions(temperature=temperature, top_p=0.95)
     together, _ = written(MODEL, [BOS, 6], how, seeds=seeds)
     for row, seed in zip(together, seeds, strict=True):
         [alone], _ = written(MODEL, [BOS, 6], how, seeds=[seed])
@@ -69,8 +69,8 @@ def test_a_text_depends_on_its_own_seed_alone(seeds: list[int], temperature: flo
 
 
 def test_room_is_taken_for_what_is_written_not_for_what_may_be() -> None:
-    steps = generate(MODEL, LETTERS, [BOS, 6], Manner(), max_tokens=10**20, seeds=[1, 2])
-    [few, _] = written(MODEL, [BOS, 6], Manner(), max_tokens=2, seeds=[1, 2])
+    steps = generate(MODEL, LETTERS, [BOS, 6], SamplingOptions(), max_tokens=10**20, seeds=[1, 2])
+    [few, _] = written(MODEL, [BOS, 6], SamplingOptions(), max_tokens=2, seeds=[1, 2])
     assert torch.stack([next(steps)[0], next(steps)[0]], dim=1).tolist() == few
 
 
@@ -83,7 +83,7 @@ def test_a_model_without_a_limit_sees_all_of_a_text(monkeypatch: pytest.MonkeyPa
     model = DeepSeek(config).double().eval().requires_grad_(False)
     for parameter in model.parameters():
         parameter.add_(torch.randn_like(parameter) * 0.5)
-    steps = generate(model, LETTERS, [BOS, 6, 7], Manner(top_k=1), max_tokens=10**11, seeds=[1])
+    steps = generate(model, LETTERS, [BOS, 6, 7], SamplingOptions(top_k=1), max_tokens=10**11, seeds=[1])
     ids = [BOS, 6, 7]
     for _ in range(20):
         [token], [log_prob] = (values.tolist() for values in next(steps))
@@ -93,7 +93,7 @@ def test_a_model_without_a_limit_sees_all_of_a_text(monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_that_is_no_text_is_written() -> None:
-    tokens, _ = written(MODEL, [BOS], Manner(temperature=3.0), max_tokens=40, seeds=range(20))
+    tokens, _ = written(MODEL, [BOS], SamplingOptions(temperature=3.0), max_tokens=40, seeds=range(20))
     drawn = {token for row in tokens for token in row}
     assert drawn <= {ENDED, EOS, *range(5, LETTERS.size)}
     assert {ENDED, EOS} <= drawn
@@ -102,7 +102,7 @@ def test_nothing_that_is_no_text_is_written() -> None:
 
 def test_sampling_follows_the_model() -> None:
     seeds = range(4000)
-    tokens, _ = written(MODEL, [BOS, 6], Manner(), max_tokens=1, seeds=seeds)
+    tokens, _ = written(MODEL, [BOS, 6], SamplingOptions(), max_tokens=1, seeds=seeds)
     counts = torch.bincount(torch.tensor(tokens)[:, 0], minlength=LETTERS.size).double() / len(seeds)
     expected = torch.softmax(MODEL(torch.tensor([[BOS, 6]]))[0, -1], dim=-1)[: LETTERS.size].clone()
     expected[[0, 1, 2, 4]] = 0
@@ -112,7 +112,7 @@ def test_sampling_follows_the_model() -> None:
 
 def test_a_text_may_be_longer_than_the_window() -> None:
     """After it is full, the younger half is read again; between, nothing is."""
-    [tokens], [log_probs] = written(MODEL, [BOS, 6, 7], Manner(top_k=1), max_tokens=40)
+    [tokens], [log_probs] = written(MODEL, [BOS, 6, 7], SamplingOptions(top_k=1), max_tokens=40)
     if EOS in tokens:
         pytest.fail("choose another model: this one ends too early to show anything")
     ids = [BOS, 6, 7]
@@ -126,30 +126,30 @@ def test_a_text_may_be_longer_than_the_window() -> None:
 
 def test_a_prompt_may_be_longer_than_the_window() -> None:
     prompt = [BOS, *[5 + i % 8 for i in range(30)]]
-    [tokens], [log_probs] = written(MODEL, prompt, Manner(top_k=1), max_tokens=1)
+    [tokens], [log_probs] = written(MODEL, prompt, SamplingOptions(top_k=1), max_tokens=1)
     expected = torch.log_softmax(MODEL(torch.tensor([[BOS, *prompt[-5:]]]))[0, -1], dim=-1)
     assert log_probs[0] == pytest.approx(float(expected[tokens[0]]), abs=1e-9)
 
 
 def test_no_n_gram_twice() -> None:
-    [tokens], _ = written(MODEL, [BOS, 6], Manner(top_k=1, no_repeat_ngram=2), max_tokens=40)
+    [tokens], _ = written(MODEL, [BOS, 6], SamplingOptions(top_k=1, no_repeat_ngram=2), max_tokens=40)
     kept = [BOS, 6, *(token for token in tokens if token != EOS)]
     pairs = list(pairwise(kept))
     assert len(set(pairs)) == len(pairs)
-    [one_each], _ = written(MODEL, [BOS], Manner(top_k=1, no_repeat_ngram=1), max_tokens=40)
+    [one_each], _ = written(MODEL, [BOS], SamplingOptions(top_k=1, no_repeat_ngram=1), max_tokens=40)
     assert sorted(one_each[:-1]) == sorted(set(one_each[:-1]))
     assert one_each[-1] == EOS, "when every letter is used there is nothing left to say"
 
 
 def test_options_that_cannot_be() -> None:
     with pytest.raises(ConfigError, match="temperature = 0"):
-        written(MODEL, [BOS], Manner(temperature=0.0))
+        written(MODEL, [BOS], SamplingOptions(temperature=0.0))
     with pytest.raises(ConfigError, match="max_tokens = 0"):
-        written(MODEL, [BOS], Manner(), max_tokens=0)
+        written(MODEL, [BOS], SamplingOptions(), max_tokens=0)
     broken = shaken(LETTERS.size)
     broken.last_norm.weight.fill_(torch.nan)
     with pytest.raises(RegardError, match="not a number for token 2"):
-        written(broken, [BOS], Manner())
+        written(broken, [BOS], SamplingOptions())
 
 
 @settings(deadline=None)

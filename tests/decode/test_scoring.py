@@ -7,12 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.config import ModelConfig
+from regard.config import TransformerConfig
 from regard.decode.beam import beam_search
 from regard.decode.scoring import score_translations
 from regard.errors import ConfigError, RegardError
 from regard.models.transformer import Transformer
-from regard.text.tokenizer import BOS, EOS, PAD
+from regard.tokenizers.pair import BOS, EOS, PAD
 
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, 11), max_size=6), min_size=1, max_size=6)
 
@@ -53,7 +53,7 @@ def test_nothing_to_score(bench: Any) -> None:
 
 
 def test_damaged_weights_are_an_error() -> None:
-    config = ModelConfig(
+    config = TransformerConfig(
         d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, src_vocab_size=12, tgt_vocab_size=12
     )
     model = Transformer(config).eval()

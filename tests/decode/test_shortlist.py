@@ -12,19 +12,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.config import DecodeConfig, ModelConfig
+from regard.config import DecodeConfig, TransformerConfig
 from regard.data.store import PairStore, PairStoreWriter
 from regard.decode.beam import beam_search
-from regard.decode.engine import FORMS, Engine, Form, build_engine
+from regard.decode.engine import NUMBER_FORMATS, Engine, NumberFormat, build_engine
 from regard.decode.restricted import Restricted, restrict
 from regard.decode.search import pad_sources, search
 from regard.decode.shortlist import Shortlist, learn_shortlist, load_shortlist, writing_pieces
 from regard.errors import ConfigError, ModelFolderError
-from regard.folder import SHORTLIST, write_shortlist
+from regard.model_folder.folder import SHORTLIST, write_shortlist
 from regard.models.transformer import Transformer
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 from regard.text.normalise import normalise
-from regard.text.tokenizer import BOS, EOS, Tokenizer, train_vocabulary
+from regard.tokenizers.pair import BOS, EOS, TokenizerPair, train_vocabulary
 
 CPU = torch.device("cpu")
 VOCABULARY = 90  # fills no whole vector
@@ -36,11 +36,11 @@ ALLOWED = st.sets(st.integers(EOS + 1, VOCABULARY - 1), max_size=VOCABULARY)
 def make_model(seed: int = 1) -> Transformer:
     torch.manual_seed(seed)
     sizes = {"d_model": 32, "n_heads": 2, "d_ff": 48, "n_encoder_layers": 1, "n_decoder_layers": 2}
-    config = ModelConfig(**sizes, src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY)
+    config = TransformerConfig(**sizes, src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY)
     return Transformer(config).eval().requires_grad_(False)
 
 
-def engine_of(model: Transformer, form: Form = "float32") -> Engine:
+def engine_of(model: Transformer, form: NumberFormat = "float32") -> Engine:
     engine = build_engine(model, form)
     if engine is None:
         pytest.skip("there is no C++ compiler here, so there is no engine")
@@ -81,8 +81,8 @@ def test_the_engine_finds_what_the_masked_model_finds(
             assert [(one.ids, one.finished) for one in sentence] == [(one.ids, one.finished) for one in other]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_logits_of_allowed_words_stay_bit_for_bit(form: Form) -> None:
+@pytest.mark.parametrize("form", NUMBER_FORMATS)
+def test_logits_of_allowed_words_stay_bit_for_bit(form: NumberFormat) -> None:
     engine = engine_of(make_model(), form)
     src_BM, allowed = pad_sources([[5, 6], [7, 8, 9]], CPU), tokens(set(range(9, 80, 3)))
     first = torch.full((2,), BOS)
@@ -95,8 +95,8 @@ def test_logits_of_allowed_words_stay_bit_for_bit(form: Form) -> None:
     assert (found[:, others] == -torch.inf).all()
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_list_of_all_words_changes_nothing(form: Form) -> None:
+@pytest.mark.parametrize("form", NUMBER_FORMATS)
+def test_a_list_of_all_words_changes_nothing(form: NumberFormat) -> None:
     engine = engine_of(make_model(4), form)
     sources = [[5 + i, 7, 9 + i] for i in range(20)]
     how = DecodeConfig(beam=3, batch_tokens=16)
@@ -104,8 +104,8 @@ def test_a_list_of_all_words_changes_nothing(form: Form) -> None:
     assert search(engine, sources, how, CPU, shortlist=everything) == search(engine, sources, how, CPU)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_restricted_search_takes_the_steps_that_are_offered(form: Form) -> None:
+@pytest.mark.parametrize("form", NUMBER_FORMATS)
+def test_the_restricted_search_takes_the_steps_that_are_offered(form: NumberFormat) -> None:
     """The whole search in C++ against beam.py with the engine's own steps, which a prefix or an observer gets."""
     engine = engine_of(make_model(3), form).restricted(tokens({7, 20, 21, 22, 40, 41, 88, 89}))
     src_BM = pad_sources([[5, 6, 7], [8], []], CPU)
@@ -166,18 +166,18 @@ GERMAN = [*GERMAN, "ein Vogel schläft"] * 6
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer(train_vocabulary(ENGLISH, "bpe", 310), train_vocabulary(GERMAN, "bpe", 320))
+def tokenizer() -> TokenizerPair:
+    return TokenizerPair(train_vocabulary(ENGLISH, "bpe", 310), train_vocabulary(GERMAN, "bpe", 320))
 
 
 @pytest.fixture
-def pairs(tokenizer: Tokenizer, tmp_path: Path) -> PairStore:
+def pairs(tokenizer: TokenizerPair, tmp_path: Path) -> PairStore:
     with PairStoreWriter(tmp_path / "pairs", 320, with_text=False, max_tokens=99) as writer:
         writer.append(tokenizer.encode_src(ENGLISH), tokenizer.encode_tgt(GERMAN), [])
         return writer.finish({})
 
 
-def test_it_is_learnt_from_pairs(tokenizer: Tokenizer, pairs: PairStore) -> None:
+def test_it_is_learnt_from_pairs(tokenizer: TokenizerPair, pairs: PairStore) -> None:
     shortlist = learn_shortlist([pairs], tokenizer, lambda text: None, translations=5, frequent=3)
     [source], [target] = tokenizer.encode_src(["the bird sings"]), tokenizer.encode_tgt(["der Vogel singt"])
     assert set(target) <= set(shortlist.allowed([source]).tolist())
@@ -190,18 +190,18 @@ def test_it_is_learnt_from_pairs(tokenizer: Tokenizer, pairs: PairStore) -> None
 @given(st.text(max_size=12))
 @settings(deadline=None)
 def test_any_text_can_be_written(text: str) -> None:
-    tokenizer = Tokenizer(*(train_vocabulary(["ab ba"] * 4, "bpe", 270),) * 2)
+    tokenizer = TokenizerPair(*(train_vocabulary(["ab ba"] * 4, "bpe", 270),) * 2)
     pieces = tokenizer.tgt.pieces(range(tokenizer.tgt.size))
     bytewise = [pieces.index(f"<0x{byte:02X}>") for byte in normalise(text).encode()]
     assert set(bytewise) <= set(writing_pieces(tokenizer))
     assert normalise(tokenizer.decode_tgt(bytewise)) == normalise(text)
 
 
-def test_it_is_kept_in_the_model_folder(random_model: Any, reverse: OneWay) -> None:
+def test_it_is_kept_in_the_model_folder(random_model: Any, reverse: ModelTranslator) -> None:
     size = reverse.tokenizer.tgt.size
     folder = random_model("with shortlist", dtype=torch.float32)
     with pytest.raises(ConfigError, match="has no shortlist; make one with: regard shortlist"):
-        OneWay(folder, shortlist=True)
+        ModelTranslator(folder, shortlist=True)
     ids = reverse.encode_src(["red green"])[0]
     starts = np.zeros(size + 1, np.int64)
     made = Shortlist(np.array([*SPECIAL, *ids], np.int64), starts, np.empty(0, np.int32))
@@ -209,13 +209,13 @@ def test_it_is_kept_in_the_model_folder(random_model: Any, reverse: OneWay) -> N
     kept = load_shortlist(folder, size)
     assert kept.always.tolist() == made.always.tolist()
     assert (kept.starts.dtype, kept.pieces.dtype) == (np.int64, np.int32)
-    way = OneWay(folder, shortlist=True)
+    way = ModelTranslator(folder, shortlist=True)
     [translation] = way.translate(["blue green red"])
     assert set(way.tokenizer.encode_tgt([translation.text])[0]) <= set(ids)
-    assert OneWay(folder).shortlist is None
+    assert ModelTranslator(folder).shortlist is None
 
 
-def test_that_of_another_model_is_refused(random_model: Any, reverse: OneWay) -> None:
+def test_that_of_another_model_is_refused(random_model: Any, reverse: ModelTranslator) -> None:
     folder, size = random_model("other", dtype=torch.float32), reverse.tokenizer.tgt.size
     made = Shortlist(np.array([*SPECIAL, size]), np.zeros(2, np.int64), np.empty(0, np.int32))
     write_shortlist(folder, made.to_bytes())

@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from regard.config import DecodeConfig
-from regard.decode.hypothesis import penalise_length
+from regard.decode.hypotheses import length_penalty_divisor
 from regard.decode.search import search
 from regard.inspect import beam_tree
 from regard.inspect.beam_tree import BeamTree
-from regard.one_way import OneWay
-from regard.text.tokenizer import EOS
+from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.pair import EOS
 
 SOURCE = "apple baby bird blue"
 
 
-def grow(translator: OneWay, beam: int, **options: float) -> tuple[BeamTree, list[list[int]]]:
+def grow(translator: ModelTranslator, beam: int, **options: float) -> tuple[BeamTree, list[list[int]]]:
     how = DecodeConfig(beam=beam, **options)  # type: ignore[arg-type]
     tree = BeamTree(beam, how.length_penalty)
     ids = translator.tokenizer.encode_src([SOURCE])
@@ -47,7 +47,7 @@ def road_to(tree: BeamTree, node: int | None) -> list[int]:
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])
-def test_every_candidate_is_there_once(reverse: OneWay, beam: int) -> None:
+def test_every_candidate_is_there_once(reverse: ModelTranslator, beam: int) -> None:
     tree, roads = grow(reverse, beam)
     assert [node.node for node in tree.nodes] == list(range(len(tree.nodes)))
     assert len({(node.parent, node.id) for node in tree.nodes}) == len(tree.nodes)
@@ -59,14 +59,14 @@ def test_every_candidate_is_there_once(reverse: OneWay, beam: int) -> None:
     for node in tree.nodes:
         before = 0.0 if node.parent is None else tree.nodes[node.parent].total
         assert node.total == pytest.approx(before + node.log_prob, abs=1e-4)
-        assert node.score == pytest.approx(node.total / penalise_length(node.step + 1, 0.6))
+        assert node.score == pytest.approx(node.total / length_penalty_divisor(node.step + 1, 0.6))
         assert node.step == (0 if node.parent is None else tree.nodes[node.parent].step + 1)
     best = [node.node for node in tree.nodes if node.state == "best"]
     assert sorted(best) == sorted(roads[0])
     assert tree.left_out == 0
 
 
-def test_the_pruned_are_worse_than_the_taken(reverse: OneWay) -> None:
+def test_the_pruned_are_worse_than_the_taken(reverse: ModelTranslator) -> None:
     tree, _ = grow(reverse, 3)
     steps = {node.step for node in tree.nodes}
     for step in steps:
@@ -77,14 +77,14 @@ def test_the_pruned_are_worse_than_the_taken(reverse: OneWay) -> None:
         assert not others or min(taken) >= max(others)
 
 
-def test_a_search_that_is_cut(reverse: OneWay) -> None:
+def test_a_search_that_is_cut(reverse: ModelTranslator) -> None:
     tree, roads = grow(reverse, 2, max_length_ratio=0.0, max_length_extra=2)
     assert {node.step for node in tree.nodes} == {0, 1}
     assert {tree.nodes[road[-1]].state for road in roads} == {"best", "cut"}
 
 
 def test_a_tree_that_nobody_could_look_at_leaves_out_what_was_pruned(
-    reverse: OneWay, monkeypatch: pytest.MonkeyPatch
+    reverse: ModelTranslator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = grow(reverse, 3)
     monkeypatch.setattr(beam_tree, "MOST_PRUNED", 5)
@@ -93,7 +93,7 @@ def test_a_tree_that_nobody_could_look_at_leaves_out_what_was_pruned(
     assert tree.left_out > 0
 
 
-def test_tokens_that_are_forbidden_are_no_candidates(reverse: OneWay) -> None:
+def test_tokens_that_are_forbidden_are_no_candidates(reverse: ModelTranslator) -> None:
     tree, _ = grow(reverse, 4)
     assert not {node.id for node in tree.nodes} & {0, 1, 2}
     assert all(torch.isfinite(torch.tensor(node.total)) for node in tree.nodes)

@@ -13,14 +13,14 @@ from regard.inspect.explorer import Explorer, Limits, Question
 from regard.inspect.intervention_json import parse_interventions
 from regard.inspect.interventions import intervened
 from regard.inspect.wire import unpack
-from regard.one_way import OneWay
-from regard.text.tokenizer import EOS, Vocabulary
+from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.pair import EOS, SentencePieceModel
 
 TEXT = "apple baby bird"
 
 
 @pytest.fixture(scope="module")
-def explorer(reverse: OneWay) -> Explorer:
+def explorer(reverse: ModelTranslator) -> Explorer:
     return Explorer(reverse)
 
 
@@ -41,7 +41,7 @@ def test_a_passage_is_known_by_what_it_is(explorer: Explorer) -> None:
     assert given.digest("0") == plain.digest("0")
 
 
-def test_the_limits(reverse: OneWay) -> None:
+def test_the_limits(reverse: ModelTranslator) -> None:
     small = Explorer(reverse, Limits(characters=25, pieces=4, beam=4, n_best=2))
     assert small.translate(Question(TEXT, {}))["alternatives"][0]["text"] == "bird baby apple"
     with pytest.raises(ConfigError, match="26 characters; the explorer looks at up to 25"):
@@ -56,7 +56,7 @@ def test_the_limits(reverse: OneWay) -> None:
 
 def test_no_option_makes_a_search_endless(newline_model: Path) -> None:
     """A model that never ends, and options that would let it go on for ever."""
-    explorer = Explorer(OneWay(newline_model), Limits(pieces=8))
+    explorer = Explorer(ModelTranslator(newline_model), Limits(pieces=8))
     options = {"max_length_ratio": 100.0, "max_length_extra": 10**6, "beam": 1}
     [found] = explorer.translate(Question("apple baby", options))["alternatives"]
     assert not found["finished"]
@@ -77,7 +77,7 @@ def test_a_beam_finds_no_more_than_its_width(explorer: Explorer) -> None:
     assert len(found["alternatives"]) == 2
 
 
-def test_a_recurrent_model_with_attention(recurrent: OneWay) -> None:
+def test_a_recurrent_model_with_attention(recurrent: ModelTranslator) -> None:
     explorer = Explorer(recurrent)
     passage = explorer.passage(Question(TEXT, {}), None)
     trace = explorer.trace(passage)
@@ -96,7 +96,7 @@ def test_a_recurrent_model_with_attention(recurrent: OneWay) -> None:
 
 
 def test_a_model_of_bf16_can_be_looked_at(reverse_model: Path) -> None:
-    explorer = Explorer(OneWay(reverse_model, "bfloat16"))
+    explorer = Explorer(ModelTranslator(reverse_model, "bfloat16"))
     passage = explorer.passage(Question(TEXT, {}), None)
     trace = explorer.trace(passage)
     assert explorer.next(passage, trace, 0, 3)["lens"][0]["chosen_rank"] == 1
@@ -113,20 +113,20 @@ def test_a_large_parameter_is_sent_in_rows(explorer: Explorer, monkeypatch: pyte
 
 
 def test_a_tokenizer_is_known_by_what_it_is(explorer: Explorer, random_model: Any) -> None:
-    same, cased, other = (Explorer(OneWay(random_model(name))) for name in ("same", "cased", "other"))
+    same, cased, other = (Explorer(ModelTranslator(random_model(name))) for name in ("same", "cased", "other"))
     cased.translator.tokenizer.lowercase = True
-    other.translator.tokenizer.tgt = Vocabulary(other.tgt.proto)  # two, though alike, are not one for both
+    other.translator.tokenizer.tgt = SentencePieceModel(other.tgt.proto)  # two, though alike, are not one for both
     assert explorer.card()["tokenizer_hash"] == same.card()["tokenizer_hash"]
     assert len({one.card()["tokenizer_hash"] for one in (same, cased, other)}) == 3
 
 
 def test_the_name_is_that_of_the_run_or_the_folder(explorer: Explorer, random_model: Any) -> None:
     assert explorer.card()["name"] == explorer.translator.folder.parent.name
-    assert Explorer(OneWay(random_model("first"))).card()["name"] == "first"
+    assert Explorer(ModelTranslator(random_model("first"))).card()["name"] == "first"
 
 
 @pytest.mark.parametrize("kind", ["scale", "positions"])
-def test_the_fast_engine_knows_no_interventions_and_is_not_asked(reverse: OneWay, kind: str) -> None:
+def test_the_fast_engine_knows_no_interventions_and_is_not_asked(reverse: ModelTranslator, kind: str) -> None:
     plain = reverse.translate([TEXT])[0].alternatives[0]
     with intervened(reverse.model, parse_interventions([{"kind": kind}])):
         assert reverse.searcher is reverse.model

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.config import DecodeConfig, ModelConfig, NormOrder, Position, RecurrentConfig
+from regard.config import DecodeConfig, NormOrder, Position, RecurrentConfig, TransformerConfig
 from regard.core.masks import padding_mask
 from regard.core.residual import Residual
 from regard.core.taps import Tap, record
@@ -32,8 +32,8 @@ from regard.inspect.interventions import (
 )
 from regard.models.recurrent import RecurrentModel
 from regard.models.transformer import Transformer
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import BOS, EOS, PAD
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import BOS, EOS, PAD
 
 SIZES = {"d_model": 12, "n_heads": 3, "d_ff": 16, "n_encoder_layers": 3, "n_decoder_layers": 3}
 VOCABULARY = 14
@@ -50,7 +50,7 @@ every_order = pytest.mark.parametrize("order", ORDERS)
 @functools.cache
 def transformer(order: NormOrder = "post", position: Position = "sinusoidal") -> Transformer:
     torch.manual_seed(3)
-    config = ModelConfig(
+    config = TransformerConfig(
         **SIZES, norm_order=order, position=position, src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY
     )
     return perturbed(Transformer(config))

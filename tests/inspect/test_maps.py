@@ -6,12 +6,12 @@ import pytest
 from regard.errors import ConfigError
 from regard.inspect.figure import draw_map
 from regard.inspect.maps import AttentionMap, attention_map
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 
 TEXT, TARGET = "apple baby bird", "cat bird"
 
 
-def test_one_head(reverse: OneWay) -> None:
+def test_one_head(reverse: ModelTranslator) -> None:
     trace = reverse.trace(TEXT, TARGET)
     shown = attention_map(trace, "cross", 0, 2)
     np.testing.assert_array_equal(shown.weights_LM, trace["decoder.0.cross.weights"][2])
@@ -20,7 +20,7 @@ def test_one_head(reverse: OneWay) -> None:
     assert shown.title == "cross-attention, layer 0, head 2"
 
 
-def test_means_and_the_other_kinds(reverse: OneWay) -> None:
+def test_means_and_the_other_kinds(reverse: ModelTranslator) -> None:
     trace = reverse.trace(TEXT, TARGET)
     mean = attention_map(trace, "encoder")
     assert mean.weights_LM == pytest.approx(trace["encoder.0.attention.weights"].mean(axis=0))
@@ -33,7 +33,7 @@ def test_means_and_the_other_kinds(reverse: OneWay) -> None:
     assert np.triu(own.weights_LM, 1).max() == 0
 
 
-def test_what_is_not_there(reverse: OneWay, recurrent: OneWay) -> None:
+def test_what_is_not_there(reverse: ModelTranslator, recurrent: ModelTranslator) -> None:
     trace = reverse.trace(TEXT, TARGET)
     with pytest.raises(ConfigError, match="there is no layer 1 in the cross-attention: it has 1, numbered from 0"):
         attention_map(trace, "cross", 1)

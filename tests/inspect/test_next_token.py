@@ -10,8 +10,8 @@ import torch
 
 from regard.inspect.blocks import cosine, most_active, stages
 from regard.inspect.next_token import logit_lens, next_token, opinion
-from regard.one_way import OneWay
-from regard.text.tokenizer import EOS
+from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.pair import EOS
 
 SOURCE, TARGET = "apple baby bird", "bird baby apple"
 
@@ -29,7 +29,7 @@ def test_a_token_that_is_impossible() -> None:
     assert (said.entropy, said.chosen.probability, said.rank) == (0, 0, 2)
 
 
-def test_the_last_layer_says_what_the_model_says(reverse: OneWay) -> None:
+def test_the_last_layer_says_what_the_model_says(reverse: ModelTranslator) -> None:
     trace = reverse.trace(SOURCE, TARGET)
     wanted = [*reverse.tokenizer.encode_tgt([TARGET])[0], EOS]
     for step, chosen in enumerate(wanted):
@@ -53,7 +53,7 @@ def shake_bias(model: Any, vocabulary: Any) -> None:
     "sizes", [{"norm_order": "pre"}, {"norm_order": "post"}, {"output_bias": True}, T5, {**T5, "output_bias": True}]
 )
 def test_the_lens_of_deeper_models(random_model: Any, sizes: dict[str, Any]) -> None:
-    translator = OneWay(random_model(n_decoder_layers=3, change=shake_bias, **sizes))
+    translator = ModelTranslator(random_model(n_decoder_layers=3, change=shake_bias, **sizes))
     trace = translator.trace(SOURCE, TARGET)
     lens = logit_lens(translator.model, trace, 1, 5, 3)
     said = next_token(trace, 1, 5, 3)
@@ -64,7 +64,7 @@ def test_the_lens_of_deeper_models(random_model: Any, sizes: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_the_stages_follow_one_another(random_model, order: str) -> None:  # type: ignore[no-untyped-def]
-    translator = OneWay(random_model(norm_order=order))
+    translator = ModelTranslator(random_model(norm_order=order))
     trace = translator.trace(SOURCE, TARGET)
     found = stages(trace, "decoder", 2, pre=order == "pre")
     assert [stage.where for stage in found] == [
@@ -83,7 +83,7 @@ def test_the_stages_follow_one_another(random_model, order: str) -> None:  # typ
     ]
 
 
-def test_the_most_active_units(reverse: OneWay) -> None:
+def test_the_most_active_units(reverse: ModelTranslator) -> None:
     trace = reverse.trace(SOURCE, TARGET)
     hidden = trace["encoder.0.ffn.ffn_hidden"][1]
     units = most_active(trace, "encoder", 0, 1, 12)

@@ -18,7 +18,7 @@ from regard.inspect import page as page_module
 from regard.inspect.explorer import Explorer, Question
 from regard.inspect.page import explain_page
 from regard.inspect.wire import unpack
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 
 TEXT = "apple baby <!-- bird </script>"
 TEMPLATE = "<!doctype html><html><head><title>é</title></head><body><main></main></body></html>"
@@ -44,7 +44,7 @@ def body(data: dict[str, Any], key: str) -> bytes:
     return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
 
 
-def test_every_answer_is_in_the_file(reverse: OneWay, built: Path) -> None:
+def test_every_answer_is_in_the_file(reverse: ModelTranslator, built: Path) -> None:
     explorer, question = Explorer(reverse), Question(TEXT, {})
     page = explain_page(explorer, question, folder=built)
     assert len(page.encode()) < 3_000_000
@@ -91,7 +91,7 @@ def test_every_answer_is_in_the_file(reverse: OneWay, built: Path) -> None:
 
 
 def test_a_file_that_may_not_be_large_has_what_matters_most(
-    reverse: OneWay, built: Path, monkeypatch: pytest.MonkeyPatch
+    reverse: ModelTranslator, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = data_of(explain_page(Explorer(reverse), Question(TEXT, {}), folder=built))["responses"]
     most = sum(len(written) for key, written in whole.items() if not re.search("tensor|out.weight", key))
@@ -110,7 +110,7 @@ def test_a_file_that_may_not_be_large_has_what_matters_most(
     assert paths <= {*left_out}  # what is not there is named
 
 
-def test_a_given_translation_and_a_draw(reverse: OneWay, built: Path) -> None:
+def test_a_given_translation_and_a_draw(reverse: ModelTranslator, built: Path) -> None:
     [ids] = reverse.tokenizer.encode_tgt(["cat"])
     data = data_of(explain_page(Explorer(reverse), Question(TEXT, {"method": "sample"}), ids, built))
     header, _ = unpack(body(data, "POST /api/trace"))
@@ -118,12 +118,12 @@ def test_a_given_translation_and_a_draw(reverse: OneWay, built: Path) -> None:
     assert "POST /api/beam" not in data["responses"]
 
 
-def test_a_page_that_is_not_built(reverse: OneWay, tmp_path: Path) -> None:
+def test_a_page_that_is_not_built(reverse: ModelTranslator, tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"web/build\.py"):
         explain_page(Explorer(reverse), Question(TEXT, {}), folder=tmp_path)
 
 
-def test_a_notebook_shows_the_page(reverse: OneWay, built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_shows_the_page(reverse: ModelTranslator, built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = reverse.trace("apple baby")
     monkeypatch.setattr(page_module, "PAGE", built)
     shown = trace._repr_html_()
@@ -135,7 +135,7 @@ def test_a_notebook_shows_the_page(reverse: OneWay, built: Path, monkeypatch: py
     assert "web/build.py" in str(trace._repr_html_())
 
 
-def test_a_recurrent_model(recurrent: OneWay, built: Path) -> None:
+def test_a_recurrent_model(recurrent: ModelTranslator, built: Path) -> None:
     data = data_of(explain_page(Explorer(recurrent), Question("apple baby", {}), folder=built))
     header, _ = unpack(body(data, "POST /api/trace"))
     assert f"GET /api/trace/{header['trace']}/tensor?path=decoder.0.cross.weights" in data["responses"]

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from regard.inspect.explorer import Explorer
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 
 T5 = {"family": "t5", "n_heads": 2, "head_size": 6, "d_ff": 20, "n_buckets": 4, "max_distance": 8}
 TEXT = "apple river stone"
 
 
 @pytest.fixture
-def way(random_model: Any) -> OneWay:
-    return OneWay(random_model("t5", **T5))
+def way(random_model: Any) -> ModelTranslator:
+    return ModelTranslator(random_model("t5", **T5))
 
 
-def test_a_trace_has_every_number(way: OneWay) -> None:
+def test_a_trace_has_every_number(way: ModelTranslator) -> None:
     trace = way.trace(TEXT, "stone river")
     n_source, n_target = len(trace.src_tokens), len(trace.tgt_tokens)
     assert trace["decoder.1.cross.weights"].shape == (2, n_target, n_source)
@@ -28,7 +28,7 @@ def test_a_trace_has_every_number(way: OneWay) -> None:
     assert way.align(TEXT, "stone river")
 
 
-def test_its_blocks_are_those_of_a_pre_norm_stack(way: OneWay) -> None:
+def test_its_blocks_are_those_of_a_pre_norm_stack(way: ModelTranslator) -> None:
     explorer = Explorer(way)
     assert explorer.card()["config"]["position"] == "relative"
     block = explorer.block(way.trace(TEXT, "stone river"), "decoder", 1, 0)
@@ -36,13 +36,13 @@ def test_its_blocks_are_those_of_a_pre_norm_stack(way: OneWay) -> None:
     assert block["units"]
 
 
-def test_its_card_says_how_it_reckons(way: OneWay) -> None:
+def test_its_card_says_how_it_reckons(way: ModelTranslator) -> None:
     card = Explorer(way).card()
     assert (card["embedding_scale"], card["score_scale"], card["head_size"]) == (1.0, 1.0, 6)
 
 
-def test_in_bf16_it_says_about_the_same(way: OneWay) -> None:
+def test_in_bf16_it_says_about_the_same(way: ModelTranslator) -> None:
     exact = way.score([TEXT], ["stone river"])[0].log_prob
-    fast = OneWay(way.folder, "bfloat16")
+    fast = ModelTranslator(way.folder, "bfloat16")
     assert fast.translate([TEXT], beam=2)[0].alternatives[0].log_prob < 0
     assert exact == fast.score([TEXT], ["stone river"])[0].log_prob  # scores are exact whatever the search

@@ -7,13 +7,13 @@ import torch
 from regard.core.taps import tap_paths
 from regard.decode.search import search
 from regard.errors import ConfigError
-from regard.one_way import OneWay
-from regard.text.tokenizer import BOS, EOS
+from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.pair import BOS, EOS
 
 SOURCE, TARGET = "apple baby bird", "bird baby apple"
 
 
-def test_probabilities_are_those_of_the_search(reverse: OneWay, reverse_test: list[tuple[str, str]]) -> None:
+def test_probabilities_are_those_of_the_search(reverse: ModelTranslator, reverse_test: list[tuple[str, str]]) -> None:
     for source, _ in reverse_test[:8]:
         [found] = reverse.translate([source])
         best = found.alternatives[0]
@@ -22,7 +22,7 @@ def test_probabilities_are_those_of_the_search(reverse: OneWay, reverse_test: li
         assert np.log(trace.probabilities) == pytest.approx(best.token_log_probs, abs=1e-4)
 
 
-def test_every_tap_is_recorded(reverse: OneWay) -> None:
+def test_every_tap_is_recorded(reverse: ModelTranslator) -> None:
     trace = reverse.trace(SOURCE)
     assert set(trace.values) == set(tap_paths(reverse.model))
     assert trace.kernel == "reference"
@@ -33,7 +33,7 @@ def test_every_tap_is_recorded(reverse: OneWay) -> None:
     assert all(np.isfinite(value).all() for path, value in trace.values.items() if not path.endswith("scores"))
 
 
-def test_attention_rows_sum_to_one_and_look_at_no_future(reverse: OneWay) -> None:
+def test_attention_rows_sum_to_one_and_look_at_no_future(reverse: ModelTranslator) -> None:
     trace = reverse.trace(SOURCE, TARGET)
     weights = {path: value for path, value in trace.values.items() if path.endswith(".weights")}
     assert len(weights) == 3
@@ -44,7 +44,7 @@ def test_attention_rows_sum_to_one_and_look_at_no_future(reverse: OneWay) -> Non
     assert np.triu(own, 1).max() == 0
 
 
-def test_the_logits_are_the_model_s(reverse: OneWay) -> None:
+def test_the_logits_are_the_model_s(reverse: ModelTranslator) -> None:
     trace = reverse.trace(SOURCE, TARGET)
     src, tgt = reverse.tokenizer.encode_src([SOURCE])[0], reverse.tokenizer.encode_tgt([TARGET])[0]
     with torch.inference_mode():
@@ -54,13 +54,13 @@ def test_the_logits_are_the_model_s(reverse: OneWay) -> None:
     assert trace.probabilities == pytest.approx(wanted.numpy(), abs=1e-5)
 
 
-def test_looking_changes_nothing(reverse: OneWay) -> None:
+def test_looking_changes_nothing(reverse: ModelTranslator) -> None:
     before = reverse.score([SOURCE], [TARGET])
     reverse.trace(SOURCE)
     assert reverse.score([SOURCE], [TARGET]) == before
 
 
-def test_only_the_taps_asked_for(reverse: OneWay) -> None:
+def test_only_the_taps_asked_for(reverse: ModelTranslator) -> None:
     trace = reverse.trace(SOURCE, taps=("encoder.*.resid", "logits"))
     assert set(trace.values) == {"encoder.0.around_attention.resid", "encoder.0.around_ffn.resid", "logits"}
     assert trace.kernel == "as configured"
@@ -70,7 +70,7 @@ def test_only_the_taps_asked_for(reverse: OneWay) -> None:
         reverse.trace(SOURCE, taps=("attention",))
 
 
-def test_cross_attention_by_layer_and_head(reverse: OneWay) -> None:
+def test_cross_attention_by_layer_and_head(reverse: ModelTranslator) -> None:
     trace = reverse.trace(SOURCE)
     weights_HLM = trace["decoder.0.cross.weights"]
     assert trace.cross_attention(0, 2) == pytest.approx(weights_HLM[2])
@@ -81,7 +81,9 @@ def test_cross_attention_by_layer_and_head(reverse: OneWay) -> None:
         trace.cross_attention(layer=1)
 
 
-def test_the_alignment_of_the_reverse_task_is_reversed(reverse: OneWay, reverse_test: list[tuple[str, str]]) -> None:
+def test_the_alignment_of_the_reverse_task_is_reversed(
+    reverse: ModelTranslator, reverse_test: list[tuple[str, str]]
+) -> None:
     right = total = 0
     for source, target in reverse_test:
         links = reverse.trace(source, target, ("decoder.*.cross.weights",)).alignment()
@@ -91,13 +93,13 @@ def test_the_alignment_of_the_reverse_task_is_reversed(reverse: OneWay, reverse_
     assert right >= 0.8 * total
 
 
-def test_a_trace_of_nothing_is_of_nothing(reverse: OneWay) -> None:
+def test_a_trace_of_nothing_is_of_nothing(reverse: ModelTranslator) -> None:
     trace = reverse.trace("  ")
     assert (trace.src_tokens, trace.tgt_tokens) == (("</s>",), ("</s>",))
     assert trace.alignment() == []
 
 
-def test_options_go_to_the_search(reverse: OneWay) -> None:
+def test_options_go_to_the_search(reverse: ModelTranslator) -> None:
     how = reverse.how({"method": "sample", "temperature": 4.0, "seed": 3})
     ids = search(reverse.model, reverse.tokenizer.encode_src([SOURCE]), how, reverse.device)[0][0].ids
     trace = reverse.trace(SOURCE, method="sample", temperature=4.0, seed=3)
@@ -107,11 +109,11 @@ def test_options_go_to_the_search(reverse: OneWay) -> None:
         reverse.trace(SOURCE, bean=2)
 
 
-def test_it_can_be_printed(reverse: OneWay) -> None:
+def test_it_can_be_printed(reverse: ModelTranslator) -> None:
     assert len(repr(reverse.trace(SOURCE))) < 500
 
 
-def test_a_recurrent_decoder_s_attention_is_whole(recurrent: OneWay) -> None:
+def test_a_recurrent_decoder_s_attention_is_whole(recurrent: ModelTranslator) -> None:
     """It looks once a word; the trace has the rows together, with a single head."""
     trace = recurrent.trace(SOURCE)
     assert set(trace.values) == set(tap_paths(recurrent.model))
@@ -127,7 +129,7 @@ def test_a_recurrent_decoder_s_attention_is_whole(recurrent: OneWay) -> None:
 
 
 def test_a_recurrent_decoder_s_alignment_of_the_reverse_task_is_reversed(
-    recurrent: OneWay, reverse_test: list[tuple[str, str]]
+    recurrent: ModelTranslator, reverse_test: list[tuple[str, str]]
 ) -> None:
     right = total = 0
     for source, target in reverse_test:

@@ -13,7 +13,7 @@ from regard.config import DecodeConfig
 from regard.decode.search import search
 from regard.inspect.explorer import Explorer, Question
 from regard.inspect.writing import Writing, count_same
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 
 TEXT = "apple baby bird blue"
 
@@ -26,7 +26,7 @@ def test_how_much_of_two_beginnings_is_the_same(one: Sequence[int], other: Seque
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_every_word_is_told_and_adds_up_to_the_translation(reverse: OneWay, beam: int) -> None:
+def test_every_word_is_told_and_adds_up_to_the_translation(reverse: ModelTranslator, beam: int) -> None:
     written: list[tuple[int, float]] = []
     lengths: list[int] = []
 
@@ -42,14 +42,14 @@ def test_every_word_is_told_and_adds_up_to_the_translation(reverse: OneWay, beam
     assert [log_prob for _, log_prob in beginning] == pytest.approx(best.token_log_probs[: len(best.ids)], abs=1e-5)
 
 
-def test_who_listens_changes_nothing(reverse: OneWay) -> None:
+def test_who_listens_changes_nothing(reverse: ModelTranslator) -> None:
     explorer = Explorer(reverse)
     told: list[dict[str, Any]] = []
     assert explorer.translate(Question(TEXT, {}), 4, told.append) == explorer.translate(Question(TEXT, {}), 4)
     assert [token["piece"] for line in told[:4] for token in line["added"]] == ["▁blue", "▁bird", "▁baby", "▁apple"]
 
 
-def test_a_listener_can_stop_the_search(reverse: OneWay) -> None:
+def test_a_listener_can_stop_the_search(reverse: ModelTranslator) -> None:
     def enough(_: dict[str, Any]) -> None:
         raise InterruptedError
 

@@ -11,12 +11,12 @@ import torch
 import transformers
 
 from regard.errors import ModelFolderError
-from regard.folder import read_description
 from regard.interop.huggingface.imports import import_folder
+from regard.model_folder.folder import read_description
 from regard.models.bert import Bert
 from regard.models.load import read_model
-from regard.reader import Reader
-from regard.text.wordpiece import SPECIAL_PIECES
+from regard.pipelines.text_encoder import TextEncoder
+from regard.tokenizers.wordpiece import SPECIAL_PIECES
 
 PIECES = [*SPECIAL_PIECES, *"今天气很好的吗abc.!", "##a", "##b", "##c"]
 SIZES: dict[str, Any] = {
@@ -110,7 +110,7 @@ def test_blanks_are_filled_as_there(tmp_path: Path) -> None:
     inputs = tokenizer(text, return_tensors="pt")
     with torch.no_grad():
         expected = theirs(**inputs).logits[0].softmax(dim=-1)
-    blanks = Reader(tmp_path / "ours").fill(text, n=3).blanks
+    blanks = TextEncoder(tmp_path / "ours").fill(text, n=3).blanks
     assert [blank.place for blank in blanks] == [2, 5]
     for blank in blanks:
         for candidate in blank.candidates:
@@ -127,7 +127,7 @@ def test_vocabularies_of_both_kinds(tmp_path: Path) -> None:
     (tmp_path / "hf" / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES), "utf-8")
     (tmp_path / "hf" / "tokenizer.json").unlink()
     import_folder(tmp_path / "hf", tmp_path / "old")
-    one, other = Reader(tmp_path / "new"), Reader(tmp_path / "old")
+    one, other = TextEncoder(tmp_path / "new"), TextEncoder(tmp_path / "old")
     assert one.lexicon.files() == other.lexicon.files()
     assert one.lexicon.lowercase
     assert one.lexicon.encode(["ABC"]) == [[PIECES.index(piece) for piece in ("a", "##b", "##c")]]

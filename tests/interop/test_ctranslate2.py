@@ -8,26 +8,26 @@ import ctranslate2
 import pytest
 import torch
 
-from regard.config import DecodeConfig, FeedForwardKind, ModelConfig, NormKind, NormOrder, Position, Sharing
+from regard.config import DecodeConfig, FeedForwardKind, NormKind, NormOrder, Position, Sharing, TransformerConfig
 from regard.data.toy import toy_pairs
 from regard.errors import ConfigError, ModelFolderError
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
 from regard.interop.ctranslate2 import SEARCH_RULES, export_ctranslate2
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
-from regard.text.tokenizer import Tokenizer, train_vocabulary
-from regard.translator import Translator
+from regard.pipelines.translator import Translator
+from regard.tokenizers.pair import TokenizerPair, train_vocabulary
 
 TEXTS = [source for source, _ in toy_pairs("copy", 200, seed=1)]
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
+def tokenizer() -> TokenizerPair:
     vocabulary = train_vocabulary(TEXTS, "bpe", 350)
-    return Tokenizer(vocabulary, vocabulary)
+    return TokenizerPair(vocabulary, vocabulary)
 
 
-def write_random_model(path: Path, tokenizer: Tokenizer, config: ModelConfig) -> None:
+def write_random_model(path: Path, tokenizer: TokenizerPair, config: TransformerConfig) -> None:
     torch.manual_seed(1)
     model = Transformer(config)
     with torch.no_grad():  # away from the start, where biases are 0 and gains 1 and mistakes would not show
@@ -51,7 +51,7 @@ def write_random_model(path: Path, tokenizer: Tokenizer, config: ModelConfig) ->
 )
 def test_greedy_translations_are_the_same(
     tmp_path: Path,
-    tokenizer: Tokenizer,
+    tokenizer: TokenizerPair,
     position: Position,
     order: NormOrder,
     norm: NormKind,
@@ -59,7 +59,7 @@ def test_greedy_translations_are_the_same(
     sharing: Sharing,
 ) -> None:
     size = tokenizer.tgt.size
-    config = ModelConfig(
+    config = TransformerConfig(
         *(32, 4, 64, 2, 2, position, 1024, order, norm, ffn, sharing, 0.1, 0.0, 0.0, size, size),
         output_bias=ffn == "swish",  # as Marian has it
     )
@@ -79,9 +79,9 @@ def test_other_families_are_refused(recurrent_model: Path, tmp_path: Path) -> No
     assert not (tmp_path / "ct2").exists()
 
 
-def test_what_ctranslate2_lacks_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_what_ctranslate2_lacks_is_refused(tmp_path: Path, tokenizer: TokenizerPair) -> None:
     size = tokenizer.tgt.size
-    config = ModelConfig(32, 4, 64, 1, 1, "rotary", src_vocab_size=size, tgt_vocab_size=size)
+    config = TransformerConfig(32, 4, 64, 1, 1, "rotary", src_vocab_size=size, tgt_vocab_size=size)
     write_random_model(tmp_path / "model", tokenizer, config)
     with pytest.raises(ConfigError, match="rotary positions"):
         export_ctranslate2(tmp_path / "model", tmp_path / "ct2")

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from regard.errors import ModelFolderError
-from regard.folder import read_description
 from regard.interop.huggingface.imports import import_folder
+from regard.model_folder.folder import read_description
 from regard.models.deepseek import DeepSeek
 from regard.models.load import read_model
 

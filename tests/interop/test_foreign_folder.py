@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.errors import ModelFolderError
-from regard.folder import CARD, read_weights
 from regard.interop.huggingface.folder import ForeignFolder, ForeignTensors
 from regard.interop.huggingface.imports import import_folder
+from regard.model_folder.folder import CARD, read_weights
 
 
 def change(path: Path, **values: Any) -> None:

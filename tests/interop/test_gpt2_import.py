@@ -11,12 +11,12 @@ import torch
 import transformers
 
 from regard.errors import ModelFolderError
-from regard.folder import read_description
 from regard.interop.huggingface.imports import import_folder
+from regard.model_folder.folder import read_description
 from regard.models.gpt import Gpt
 from regard.models.load import read_model
-from regard.text.bytelevel import END_PIECE, VISIBLE
-from regard.writer import Writer
+from regard.pipelines.text_generator import TextGenerator
+from regard.tokenizers.byte_level_bpe import END_PIECE, VISIBLE
 
 MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("c", "a")]
 VOCABULARY = {
@@ -60,7 +60,7 @@ def test_the_same_logits(tmp_path: Path, changes: dict[str, Any]) -> None:
 def test_greedy_text_is_the_same(tmp_path: Path, prompt: str) -> None:
     theirs = save(tmp_path / "hf")
     import_folder(tmp_path / "hf", tmp_path / "ours")
-    writer = Writer(tmp_path / "ours")
+    writer = TextGenerator(tmp_path / "ours")
     ids = writer.lexicon.prompt(prompt)
     tokenizer = transformers.GPT2Tokenizer.from_pretrained(tmp_path / "hf")
     assert ids == (tokenizer(prompt)["input_ids"] or [END])
@@ -81,7 +81,7 @@ def test_vocabularies_of_both_kinds(tmp_path: Path) -> None:
     (tmp_path / "hf" / "merges.txt").write_text(f"#version: 0.2\n{merges}", "utf-8")
     (tmp_path / "hf" / "tokenizer.json").unlink()
     import_folder(tmp_path / "hf", tmp_path / "old")
-    one, other = Writer(tmp_path / "new").lexicon, Writer(tmp_path / "old").lexicon
+    one, other = TextGenerator(tmp_path / "new").lexicon, TextGenerator(tmp_path / "old").lexicon
     assert one.files() == other.files()
     assert one.encode([" the cat"]) == [[VOCABULARY[piece] for piece in ("Ġthe", "Ġ", "ca", "t")]]
 

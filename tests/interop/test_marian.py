@@ -11,20 +11,20 @@ import torch
 from transformers import MarianMTModel, MarianTokenizer
 
 from regard.errors import ConfigError
-from regard.folder import read_weights
 from regard.interop.huggingface.imports import import_folder
 from regard.interop.huggingface.marian_export import export_marian
-from regard.one_way import OneWay
-from regard.text.listed_vocabulary import listed_order, read_list
-from regard.text.tokenizer import BOS, EOS, PAD, UNK
+from regard.model_folder.folder import read_weights
+from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.listed_sentencepiece import listed_order, read_list
+from regard.tokenizers.pair import BOS, EOS, PAD, UNK
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
 
-def bring_in(folder: Path) -> OneWay:
+def bring_in(folder: Path) -> ModelTranslator:
     ours = folder.parent / f"{folder.name}-ours"
     import_folder(folder, ours)
-    return OneWay(ours)
+    return ModelTranslator(ours)
 
 
 def orders(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
@@ -161,7 +161,7 @@ def test_older_weights_are_read_without_running_them(marian_folder: Any, foreign
     import_folder(folder, folder.parent / "older", said.append)
     assert "pickle" in said[0]
     texts = foreign.sentences(6, seed=3)
-    found = [list(one.alternatives[0].tokens) for one in OneWay(folder.parent / "older").translate(texts)]
+    found = [list(one.alternatives[0].tokens) for one in ModelTranslator(folder.parent / "older").translate(texts)]
     assert found == their_translations(marian_folder("again", end=2.0), texts)
 
 
@@ -172,7 +172,7 @@ def test_traces_and_faster_precisions(marian_folder: Any) -> None:
     assert trace["decoder.0.cross.weights"].shape[-1] == len(trace.src_tokens)
     assert trace.src_tokens[-1] == "</s>"
     exact = ours.translate(["the red house"])[0].alternatives[0]
-    fast = OneWay(ours.folder, "auto").translate(["the red house"])[0].alternatives[0]
+    fast = ModelTranslator(ours.folder, "auto").translate(["the red house"])[0].alternatives[0]
     assert fast.log_prob == pytest.approx(exact.log_prob, rel=0.3)
 
 
@@ -205,7 +205,7 @@ def test_what_came_in_goes_out_as_it_was(marian_folder: Any, separate: bool) -> 
 def test_a_model_of_ours_goes_out_and_comes_back(
     random_model: Any, reverse_test: list[tuple[str, str]], tmp_path: Path, settings: dict[str, Any]
 ) -> None:
-    ours = OneWay(random_model(dtype=torch.float32, **settings))
+    ours = ModelTranslator(random_model(dtype=torch.float32, **settings))
     export_marian(ours.folder, tmp_path / "out")
     theirs = MarianMTModel.from_pretrained(tmp_path / "out").eval()
     tokenizer = MarianTokenizer.from_pretrained(tmp_path / "out")

@@ -14,17 +14,17 @@ from transformers import MT5ForConditionalGeneration, T5ForConditionalGeneration
 from regard.data.spans import corrupt_spans, restore_spans
 from regard.errors import ModelFolderError
 from regard.interop.huggingface.imports import import_folder
-from regard.one_way import OneWay
-from regard.text.listed_vocabulary import ListedVocabulary, listed_order, read_list
-from regard.text.tokenizer import BOS, EOS, PAD
+from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.listed_sentencepiece import ListedSentencePiece, listed_order, read_list
+from regard.tokenizers.pair import BOS, EOS, PAD
 
 
-def bring_in(folder: Path) -> OneWay:
+def bring_in(folder: Path) -> ModelTranslator:
     import_folder(folder, folder.parent / "ours")
-    return OneWay(folder.parent / "ours")
+    return ModelTranslator(folder.parent / "ours")
 
 
-def order_of(translator: OneWay) -> torch.Tensor:
+def order_of(translator: ModelTranslator) -> torch.Tensor:
     """For each of our ids, theirs."""
     return torch.tensor(listed_order(read_list((translator.folder / "vocab.json").read_bytes())))
 
@@ -88,7 +88,7 @@ def test_sentinels_are_pieces_wherever_they_stand(t5_folder: Any) -> None:
 
 def test_spans_of_a_text_can_be_taken_out_with_its_sentinels(t5_folder: Any) -> None:
     vocabulary = bring_in(t5_folder()).tokenizer.src
-    assert isinstance(vocabulary, ListedVocabulary)
+    assert isinstance(vocabulary, ListedSentencePiece)
     assert vocabulary.pieces(vocabulary.sentinels) == [f"<extra_id_{i}>" for i in range(5)]
     [ids] = vocabulary.encode(["the red house sees two old dogs near the river"])
     corrupted = corrupt_spans(ids, vocabulary.sentinels, random.Random(1), rate=0.4)

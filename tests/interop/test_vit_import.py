@@ -11,8 +11,8 @@ import torch
 
 from regard.config import ViTConfig
 from regard.errors import ModelFolderError
-from regard.folder import read_description
 from regard.interop.huggingface.imports import import_folder
+from regard.model_folder.folder import read_description
 from regard.models.load import read_model
 from regard.models.vit import ViT
 

@@ -13,13 +13,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.config import FamilyConfig, ModelConfig, RecurrentConfig, T5Config
+from regard.config import FamilyConfig, RecurrentConfig, T5Config, TransformerConfig
 from regard.models.build import translation_model
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import PAD
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import PAD
 
 VOCABULARY = 12
-FAMILIES: dict[str, Any] = {"transformer": ModelConfig, "recurrent": RecurrentConfig, "t5": T5Config}
+FAMILIES: dict[str, Any] = {"transformer": TransformerConfig, "recurrent": RecurrentConfig, "t5": T5Config}
 SIZES: dict[str, dict[str, Any]] = {
     "transformer": {
         **{"d_model": 8, "n_heads": 2, "d_ff": 16, "n_encoder_layers": 2, "n_decoder_layers": 2},

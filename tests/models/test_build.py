@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.config import DecodeConfig, DeepSeekConfig, FamilyConfig, GptConfig, ModelConfig, RecurrentConfig
+from regard.config import DecodeConfig, DeepSeekConfig, FamilyConfig, GptConfig, RecurrentConfig, TransformerConfig
 from regard.decode.search import search
 from regard.models.build import build_model
-from regard.models.language import LanguageModel
+from regard.models.language_model import LanguageModel
 from regard.models.recurrent import RecurrentModel
 from regard.models.transformer import Transformer
-from regard.models.translation import TranslationModel
+from regard.models.translation_model import TranslationModel
 
 CONFIGS: list[FamilyConfig] = [
-    ModelConfig(d_model=8, n_heads=2, d_ff=8, src_vocab_size=11, tgt_vocab_size=11),
+    TransformerConfig(d_model=8, n_heads=2, d_ff=8, src_vocab_size=11, tgt_vocab_size=11),
     RecurrentConfig(d_model=8, src_vocab_size=11, tgt_vocab_size=11),
     RecurrentConfig(d_model=8, cell="rnn", attention="none", src_vocab_size=11, tgt_vocab_size=11),
 ]

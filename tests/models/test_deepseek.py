@@ -18,11 +18,11 @@ from regard.core.feedforward import FeedForward
 from regard.core.moe import LoadReport, MixtureOfExperts, rebalance
 from regard.core.taps import record, tap_paths
 from regard.errors import ConfigError
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.deepseek import DeepSeek
-from regard.text.characters import Characters
-from regard.writer import Writer
+from regard.pipelines.text_generator import TextGenerator
+from regard.tokenizers.characters import CharacterTokenizer
 
 VOCABULARY = 12
 text = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=7)
@@ -33,7 +33,7 @@ def small_config(**changes: Any) -> DeepSeekConfig:
     sizes: dict[str, Any] = {
         "d_model": 8, "n_heads": 2, "d_ff": 16, "n_layers": 3, "n_dense_layers": 1, "q_rank": 6, "kv_rank": 5,
         "head_size": 4, "rotary_size": 2, "value_size": 3, "vocab_size": VOCABULARY,
-        "moe": MixtureConfig(n_experts=6, n_active=2, n_groups=3, n_active_groups=2, d_ff=4, scale=1.5),
+        "moe": MixtureConfig(n_experts=6, experts_per_token=2, n_groups=3, n_active_groups=2, d_ff=4, scale=1.5),
     }  # fmt: skip
     return DeepSeekConfig(**{**sizes, **changes})
 
@@ -153,7 +153,7 @@ def test_first_values() -> None:
 def test_it_learns_and_its_experts_share_the_work() -> None:
     """Plain torch: text that goes round in a circle, from a random start; the biases move outside of the gradient."""
     torch.manual_seed(0)
-    config = small_config(d_model=16, vocab_size=8, moe=MixtureConfig(n_experts=4, n_active=2, d_ff=8))
+    config = small_config(d_model=16, vocab_size=8, moe=MixtureConfig(n_experts=4, experts_per_token=2, d_ff=8))
     model = DeepSeek(config).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     loads = LoadReport({"layers.1.ffn": (0,) * 4, "layers.2.ffn": (0,) * 4})
@@ -183,8 +183,8 @@ def test_it_learns_and_its_experts_share_the_work() -> None:
     [
         ({"n_experts": 6, "n_groups": 4}, "n_groups must divide n_experts"),
         ({"n_groups": 2, "n_active_groups": 3}, "n_active_groups must not be more"),
-        ({"n_experts": 8, "n_groups": 4, "n_active_groups": 1, "n_active": 3}, "more than the experts"),
-        ({"n_active": 1}, "the router could not learn"),
+        ({"n_experts": 8, "n_groups": 4, "n_active_groups": 1, "experts_per_token": 3}, "more than the experts"),
+        ({"experts_per_token": 1}, "the router could not learn"),
     ],
 )
 def test_impossible_mixtures_are_refused(changes: dict[str, Any], words: str) -> None:
@@ -198,14 +198,14 @@ def test_an_odd_part_cannot_be_turned() -> None:
 
 
 def test_a_writer_writes_with_it_and_traces_it(tmp_path: Path) -> None:
-    lexicon = Characters.of(["to be or not"])
+    lexicon = CharacterTokenizer.of(["to be or not"])
     config = small_config(vocab_size=lexicon.size)
     torch.manual_seed(0)
     weights = {name: parameter.detach().numpy() for name, parameter in DeepSeek(config).named_parameters()}
     description = ModelDescription(config, DecodeConfig(), "", "", False, lexicon.files())
     with atomic_folder(tmp_path / "m") as folder:
         write_model(folder, description, weights, "")
-    writer = Writer(tmp_path / "m")
+    writer = TextGenerator(tmp_path / "m")
     assert isinstance(writer.model, DeepSeek)
     text = writer("to be", max_tokens=8)
     assert text.startswith("to be")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.config import CellKind, MixtureConfig, NormOrder, Position, RecurrentAttention
 from regard.core.taps import record, tap_paths
-from regard.text.tokenizer import PAD
+from regard.tokenizers.pair import PAD
 
 # The family, and the settings that are not the usual.
 TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -22,7 +22,10 @@ TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
         for position in get_args(Position)
         for order in get_args(NormOrder)
     },
-    "transformer-experts": ("transformer", {"ffn": "moe", "moe": MixtureConfig(n_experts=4, n_active=2, d_ff=6)}),
+    "transformer-experts": (
+        "transformer",
+        {"ffn": "moe", "moe": MixtureConfig(n_experts=4, experts_per_token=2, d_ff=6)},
+    ),
     **{
         f"recurrent-{cell}-{attention}": ("recurrent", {"cell": cell, "attention": attention})
         for cell in get_args(CellKind)

@@ -13,13 +13,13 @@ from regard.config import (
     Bidirectional,
     CellKind,
     FeedForwardKind,
-    ModelConfig,
     NormKind,
     NormOrder,
     Position,
     RecurrentAttention,
     RecurrentConfig,
     Sharing,
+    TransformerConfig,
 )
 from regard.errors import ConfigError
 from regard.models.ledger import GROUPS, ledger
@@ -27,8 +27,8 @@ from regard.models.recurrent import RecurrentModel
 from regard.models.transformer import Transformer
 
 
-def sized(preset: str, vocabulary: int) -> ModelConfig:
-    return ModelConfig(**PRESETS[preset], src_vocab_size=vocabulary, tgt_vocab_size=vocabulary)
+def sized(preset: str, vocabulary: int) -> TransformerConfig:
+    return TransformerConfig(**PRESETS[preset], src_vocab_size=vocabulary, tgt_vocab_size=vocabulary)
 
 
 def test_base_is_the_papers_65_million() -> None:
@@ -52,7 +52,7 @@ def test_base_is_the_papers_65_million() -> None:
 
 
 def test_small_pre_norm_model_by_hand() -> None:
-    config = ModelConfig(
+    config = TransformerConfig(
         d_model=6,
         n_heads=2,
         d_ff=10,
@@ -88,7 +88,7 @@ def test_small_pre_norm_model_by_hand() -> None:
 def test_ledger_equals_the_model_itself(
     sharing: Sharing, position: Position, order: NormOrder, norm: NormKind, ffn: FeedForwardKind
 ) -> None:
-    config = ModelConfig(
+    config = TransformerConfig(
         d_model=8, n_heads=2, d_ff=12, n_encoder_layers=1, n_decoder_layers=2, position=position, max_positions=9,
         norm_order=order, norm=norm, ffn=ffn, sharing=sharing, src_vocab_size=10, tgt_vocab_size=10,
     )  # fmt: skip
@@ -110,14 +110,14 @@ def test_ledger_equals_the_model_itself(
     ],
 )
 def test_a_shared_matrix_is_one_row_that_says_so(sharing: Sharing, notes: dict[str, str]) -> None:
-    book = ledger(ModelConfig(sharing=sharing, src_vocab_size=50, tgt_vocab_size=50))
+    book = ledger(TransformerConfig(sharing=sharing, src_vocab_size=50, tgt_vocab_size=50))
     rows = [row for row in book.rows if row.group == "embeddings"]
     assert {row.name: row.note for row in rows} == notes
     assert book.totals["embeddings"] == len(notes) * 50 * 256
 
 
 def test_matrices_in_one_are_named() -> None:
-    config = ModelConfig(ffn="swiglu", src_vocab_size=50, tgt_vocab_size=50)
+    config = TransformerConfig(ffn="swiglu", src_vocab_size=50, tgt_vocab_size=50)
     notes = {row.name: row.note for row in ledger(config).rows}
     assert notes["decoder.1.cross.qkv.weight"] == "W_Q W_K W_V"
     assert notes["encoder.0.attention.qkv.bias"] == "b_Q b_K b_V"
@@ -139,7 +139,7 @@ def test_folding_keeps_the_sum_and_the_names() -> None:
 
 
 def test_a_single_layer_is_not_folded() -> None:
-    config = ModelConfig(n_encoder_layers=1, n_decoder_layers=2, src_vocab_size=9, tgt_vocab_size=9)
+    config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=2, src_vocab_size=9, tgt_vocab_size=9)
     names = [row.name for row in ledger(config).folded()]
     assert "encoder.0.ffn.up.weight" in names
     assert "decoder.0…1.ffn.up.weight" in names
@@ -225,7 +225,7 @@ def test_nothing_is_allocated_or_drawn() -> None:
 
 def test_unknown_vocabulary_is_said() -> None:
     with pytest.raises(ConfigError, match=r"model\.src_vocab_size"):
-        ledger(ModelConfig())
+        ledger(TransformerConfig())
 
 
 def test_count_is_the_product_of_the_shape() -> None:

@@ -13,7 +13,7 @@ from regard.config import (
     DeepSeekConfig,
     FamilyConfig,
     MixtureConfig,
-    ModelConfig,
+    TransformerConfig,
     ViTConfig,
     convert,
     with_vocabulary,
@@ -62,8 +62,8 @@ def test_vit_base_is_86_million() -> None:
         DeepSeekConfig(vocab_size=20),
         DeepSeekConfig(vocab_size=20, q_rank=8, tied=True, moe=MixtureConfig(balance="loss", n_shared=0)),
         ViTConfig(n_labels=3),
-        ModelConfig(ffn="moe", src_vocab_size=20, tgt_vocab_size=20),
-        ModelConfig(ffn="moe", moe=MixtureConfig(kind="relu", n_groups=2), src_vocab_size=20, tgt_vocab_size=20),
+        TransformerConfig(ffn="moe", src_vocab_size=20, tgt_vocab_size=20),
+        TransformerConfig(ffn="moe", moe=MixtureConfig(kind="relu", n_groups=2), src_vocab_size=20, tgt_vocab_size=20),
     ],
     ids=["deepseek", "deepseek-tied", "vit", "moe", "moe-relu"],
 )
@@ -79,7 +79,7 @@ def test_ledger_equals_the_model_itself(config: FamilyConfig) -> None:
 def test_what_a_token_meets() -> None:
     shape = {"d_model": 8, "n_heads": 2, "d_ff": 16, "n_encoder_layers": 1, "n_decoder_layers": 1}
     words = {"src_vocab_size": 20, "tgt_vocab_size": 20}
-    book = ledger(ModelConfig(ffn="moe", moe=MixtureConfig(n_experts=8, n_active=2), **shape, **words))
+    book = ledger(TransformerConfig(ffn="moe", moe=MixtureConfig(n_experts=8, experts_per_token=2), **shape, **words))
     one_expert = 8 * 32 + 32 + 16 * 8 + 8
     assert book.total - book.active == 2 * 6 * one_expert  # the table of words is the output's too
     rows = {row.name: row for row in book.rows}

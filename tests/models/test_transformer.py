@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from regard.config import ModelConfig, NormOrder, Position, Sharing
-from regard.core.attention import MultiHeadAttention
+from regard.config import NormOrder, Position, Sharing, TransformerConfig
+from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.linear import Linear
 from regard.core.norms import LayerNorm
 from regard.core.residual import Residual
 from regard.core.taps import Tap, listen, record, tap_paths
 from regard.models.transformer import Transformer
-from regard.text.tokenizer import PAD
+from regard.tokenizers.pair import PAD
 from regard.train.optimizer import paper_learning_rate
 
 POSITIONS: tuple[Position, ...] = get_args(Position)
@@ -132,7 +132,7 @@ def test_computing_in_bf16_keeps_float32_weights_and_gradients(small: Any, posit
 def test_initial_weights() -> None:
     torch.manual_seed(0)
     d_model = 256
-    config = ModelConfig(d_model=d_model, d_ff=512, n_encoder_layers=1, n_decoder_layers=1,
+    config = TransformerConfig(d_model=d_model, d_ff=512, n_encoder_layers=1, n_decoder_layers=1,
                          src_vocab_size=2000, tgt_vocab_size=2000)  # fmt: skip
     model = Transformer(config)
     table = model.tgt_embedding.weight

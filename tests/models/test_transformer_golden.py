@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.config import FeedForwardKind, ModelConfig, NormOrder
-from regard.core.attention import MultiHeadAttention
+from regard.config import FeedForwardKind, NormOrder, TransformerConfig
+from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.masks import causal_mask, padding_mask
 from regard.core.positions import Positions
 from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer
@@ -28,10 +28,10 @@ def close(actual: Tensor | None, expected: Tensor | None) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
 
 
-def config(order: NormOrder, ffn: FeedForwardKind, **others: Any) -> ModelConfig:
+def config(order: NormOrder, ffn: FeedForwardKind, **others: Any) -> TransformerConfig:
     sizes = {"d_model": 12, "n_heads": 3, "d_ff": 20, "n_encoder_layers": 2, "n_decoder_layers": 3}
     rest = {"src_vocab_size": 11, "tgt_vocab_size": 11, "dropout": 0.0}
-    return ModelConfig(norm_order=order, ffn=ffn, **{**sizes, **rest, **others})
+    return TransformerConfig(norm_order=order, ffn=ffn, **{**sizes, **rest, **others})
 
 
 def random_weights(module: nn.Module, seed: int = 0) -> None:
@@ -69,7 +69,7 @@ def copy_decoder_layer(ours: DecoderLayer, theirs: nn.TransformerDecoderLayer) -
     copy(ours.around_ffn.norm, theirs.norm3)
 
 
-def torch_layer(kind: type[nn.Module], c: ModelConfig) -> Any:
+def torch_layer(kind: type[nn.Module], c: TransformerConfig) -> Any:
     layer = kind(
         c.d_model, c.n_heads, c.d_ff, dropout=0.0, activation=c.ffn, batch_first=True,
         norm_first=c.norm_order == "pre", dtype=torch.float64,

@@ -17,21 +17,21 @@ import pytest
 import torch
 import uvicorn
 
-from regard.config import DecodeConfig, ModelConfig
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
+from regard.config import DecodeConfig, TransformerConfig
 from regard.inspect.wire import unpack
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.api import Api
 from regard.serve.app import build_app
+from regard.serve.loaded_models import Shelf
 from regard.serve.runs import Runs
 from regard.serve.server import AnnouncedServer, bind
-from regard.serve.shelf import Shelf
 from regard.serve.toy import ToyTraining
 from regard.serve.traces import Traces
 from regard.serve.workers import Workers
-from regard.text.tokenizer import Tokenizer, Vocabulary
+from regard.tokenizers.pair import SentencePieceModel, TokenizerPair
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -115,14 +115,14 @@ def serve() -> Serve:
 
 
 @pytest.fixture(scope="session")
-def deep_model(tmp_path_factory: pytest.TempPathFactory, reverse_vocabulary: Vocabulary) -> Path:
+def deep_model(tmp_path_factory: pytest.TempPathFactory, reverse_vocabulary: SentencePieceModel) -> Path:
     """A model of two layers with random weights, pre-norm."""
     size = reverse_vocabulary.size
     sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder_layers": 2, "n_decoder_layers": 2}
-    config = ModelConfig(**sizes, norm_order="pre", src_vocab_size=size, tgt_vocab_size=size)
+    config = TransformerConfig(**sizes, norm_order="pre", src_vocab_size=size, tgt_vocab_size=size)
     torch.manual_seed(1)
     weights = {name: value.detach().numpy() for name, value in Transformer(config).named_parameters()}
-    files = Tokenizer(reverse_vocabulary, reverse_vocabulary).files()
+    files = TokenizerPair(reverse_vocabulary, reverse_vocabulary).files()
     path = tmp_path_factory.mktemp("deep") / "deep"
     with atomic_folder(path) as folder:
         write_model(folder, ModelDescription(config, DecodeConfig(), "en", "xx", False, files), weights, "# Deep\n")
@@ -147,5 +147,5 @@ def client(reverse_model: Path, deep_model: Path, page: Path) -> Iterator[Client
 
 
 @pytest.fixture(scope="session")
-def deep(deep_model: Path) -> OneWay:
-    return OneWay(deep_model)
+def deep(deep_model: Path) -> ModelTranslator:
+    return ModelTranslator(deep_model)

@@ -13,9 +13,9 @@ import pytest
 
 from regard import __version__
 from regard.inspect.heads import head_figures
-from regard.one_way import OneWay
+from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.traces import Traces
-from regard.text.tokenizer import EOS
+from regard.tokenizers.pair import EOS
 from regard.train.probes import ProbeHistory, encode, look
 
 TEXT = "apple baby bird blue"
@@ -29,7 +29,7 @@ def trace_of(client: Any, **body: Any) -> tuple[dict[str, Any], dict[str, np.nda
     return reply.arrays()
 
 
-def test_models(client: Any, reverse: OneWay) -> None:
+def test_models(client: Any, reverse: ModelTranslator) -> None:
     reply = client.get("/api/models")
     assert reply.status == 200
     first, second = reply.json["models"]
@@ -47,7 +47,7 @@ def test_models(client: Any, reverse: OneWay) -> None:
     assert reply.json["version"] == __version__
 
 
-def test_a_parameter(client: Any, reverse: OneWay) -> None:
+def test_a_parameter(client: Any, reverse: ModelTranslator) -> None:
     name = "decoder.0.cross.qkv.weight"
     _, arrays = client.get(f"/api/models/0/parameter?name={name}").arrays()
     np.testing.assert_array_equal(arrays[name], reverse.model.get_parameter(name).numpy())
@@ -59,7 +59,7 @@ def test_a_parameter(client: Any, reverse: OneWay) -> None:
     np.testing.assert_array_equal(arrays[name], reverse.model.get_parameter(name).numpy()[:, 16:32])
 
 
-def test_tokens(client: Any, reverse: OneWay) -> None:
+def test_tokens(client: Any, reverse: ModelTranslator) -> None:
     found = client.post("/api/tokens", {"model": "0", "text": "apple 龘", "side": "src"}).json
     assert [[piece["id"] for piece in found["pieces"]]] == reverse.tokenizer.encode_src(["apple 龘"])
     assert [piece["kind"] for piece in found["pieces"]][-3:] == ["byte"] * 3
@@ -67,7 +67,7 @@ def test_tokens(client: Any, reverse: OneWay) -> None:
     assert found["merges"][-1]["symbols"]
 
 
-def test_translate(client: Any, reverse: OneWay) -> None:
+def test_translate(client: Any, reverse: ModelTranslator) -> None:
     found = client.post("/api/translate", {"model": "0", "text": TEXT, "n_best": 3}).json
     expected = reverse.translate([TEXT], n_best=3)[0].alternatives
     assert [one["text"] for one in found["alternatives"]] == [one.text for one in expected]
@@ -81,7 +81,7 @@ def test_translate(client: Any, reverse: OneWay) -> None:
         assert one["finished"]
 
 
-def test_translate_with_options(client: Any, reverse: OneWay) -> None:
+def test_translate_with_options(client: Any, reverse: ModelTranslator) -> None:
     options = {"method": "sample", "temperature": 3.0, "top_k": 5, "seed": 7}
     found = client.post("/api/translate", {"text": TEXT, "options": options, "n_best": 2}).json
     expected = reverse.translate([TEXT], n_best=2, **options)[0]
@@ -89,7 +89,9 @@ def test_translate_with_options(client: Any, reverse: OneWay) -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 2])
-def test_asking_for_more_translations_does_not_widen_the_search(client: Any, reverse: OneWay, beam: int) -> None:
+def test_asking_for_more_translations_does_not_widen_the_search(
+    client: Any, reverse: ModelTranslator, beam: int
+) -> None:
     asked = {"text": TEXT, "options": {"beam": beam}, "n_best": 4}
     found = client.post("/api/translate", asked).json["alternatives"]
     expected = reverse.translate([TEXT], n_best=beam, beam=beam)[0].alternatives
@@ -97,7 +99,7 @@ def test_asking_for_more_translations_does_not_widen_the_search(client: Any, rev
     assert client.post("/api/beam", asked).json["beam"] == beam
 
 
-def test_translate_from_a_forced_beginning(client: Any, reverse: OneWay) -> None:
+def test_translate_from_a_forced_beginning(client: Any, reverse: ModelTranslator) -> None:
     [ids] = reverse.tokenizer.encode_tgt(["cat"])
     found = client.post("/api/translate", {"text": TEXT, "prefix_ids": ids}).json
     assert [token["id"] for token in found["alternatives"][0]["tokens"]][: len(ids)] == ids
@@ -113,14 +115,14 @@ def test_an_empty_text_has_an_empty_translation(client: Any) -> None:
     assert [token["piece"] for token in header["tgt"]] == ["</s>"]
 
 
-def test_an_intervention_changes_the_translation_and_only_once(client: Any, reverse: OneWay) -> None:
+def test_an_intervention_changes_the_translation_and_only_once(client: Any, reverse: ModelTranslator) -> None:
     changed = client.post("/api/translate", {"text": TEXT, "interventions": [OFF]}).json
     assert changed["alternatives"][0]["text"] != reverse(TEXT)
     again = client.post("/api/translate", {"text": TEXT}).json
     assert again["alternatives"][0]["text"] == reverse(TEXT)
 
 
-def test_trace(client: Any, reverse: OneWay) -> None:
+def test_trace(client: Any, reverse: ModelTranslator) -> None:
     header, maps = trace_of(client)
     trace = reverse.trace(TEXT)
     assert header["kernel"] == "reference"
@@ -148,7 +150,7 @@ def test_search_and_trace_agree(client: Any, model: str) -> None:
     assert [token["id"] for token in header["tgt"]][: len(expected)] == [token["id"] for token in found["tokens"]]
 
 
-def test_a_trace_of_a_given_translation(client: Any, reverse: OneWay) -> None:
+def test_a_trace_of_a_given_translation(client: Any, reverse: ModelTranslator) -> None:
     [ids] = reverse.tokenizer.encode_tgt(["cat bird"])
     header, _ = trace_of(client, tgt_ids=ids)
     same, _ = trace_of(client, tgt_ids=[*ids, EOS])
@@ -161,7 +163,7 @@ def test_a_trace_of_a_given_translation(client: Any, reverse: OneWay) -> None:
     assert [token["id"] for token in empty["tgt"]] == [EOS]
 
 
-def test_a_tensor_is_exact(client: Any, reverse: OneWay) -> None:
+def test_a_tensor_is_exact(client: Any, reverse: ModelTranslator) -> None:
     header, _ = trace_of(client)
     trace = reverse.trace(TEXT)
     place = f"/api/trace/{header['trace']}/tensor"
@@ -188,7 +190,7 @@ def test_attention_can_be_computed_again_from_the_tensors(client: Any) -> None:
     assert np.abs(own @ v - out).max() < 1e-5
 
 
-def test_next(client: Any, reverse: OneWay) -> None:
+def test_next(client: Any, reverse: ModelTranslator) -> None:
     header, _ = trace_of(client, model="1")
     found = client.get(f"/api/trace/{header['trace']}/next?step=2&k=7").json
     assert len(found["top"]) == 7
@@ -221,7 +223,7 @@ def test_block(client: Any) -> None:
     assert len(encoder["stages"]) == 4
 
 
-def test_attention_summary(client: Any, reverse: OneWay) -> None:
+def test_attention_summary(client: Any, reverse: ModelTranslator) -> None:
     header, _ = trace_of(client)
     heads = client.post("/api/attention-summary", {"trace": header["trace"]}).json["heads"]
     assert len(heads) == 3 * 4
@@ -235,7 +237,7 @@ def test_attention_summary(client: Any, reverse: OneWay) -> None:
     assert [head["head"] for head in cross] == [0, 1, 2, 3]
 
 
-def test_beam(client: Any, reverse: OneWay) -> None:
+def test_beam(client: Any, reverse: ModelTranslator) -> None:
     found = client.post("/api/beam", {"text": TEXT, "options": {"beam": 3, "length_penalty": 1.0}}).json
     assert (found["beam"], found["length_penalty"], found["left_out"]) == (3, 1.0, 0)
     expected = reverse.translate([TEXT], n_best=3, beam=3, length_penalty=1.0)[0].alternatives
@@ -314,7 +316,7 @@ def test_attention_through_a_training(client: Any, reverse_model: Path) -> None:
     assert steps == client.get("/api/runs").json["runs"][0]["checkpoints"]
     assert header["forced"]
     probe, step, written = header["probes"][0], steps[-1], header["moments"][-1]["written"][0]
-    checkpoint = OneWay(reverse_model.parent / "checkpoints" / f"step-{step:08d}")
+    checkpoint = ModelTranslator(reverse_model.parent / "checkpoints" / f"step-{step:08d}")
     rows = client.get(f"/api/runs/{name}/metrics").json["rows"]
     reference = next(row["samples"][0]["reference"] for row in rows if row.get("samples"))
     trace = checkpoint.trace(probe["text"], reference)
@@ -327,11 +329,13 @@ def test_attention_through_a_training(client: Any, reverse_model: Path) -> None:
     assert (later["moments"], maps) == ([], {})
 
 
-def test_what_a_model_remembers_of_its_training(serve: Any, reverse: OneWay, page: Path, tmp_path: Path) -> None:
+def test_what_a_model_remembers_of_its_training(
+    serve: Any, reverse: ModelTranslator, page: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "model"
     shutil.copytree(reverse.folder, folder)
     history = ProbeHistory.begin((TEXT,), reverse.tokenizer, reverse.model)
-    moment = look(OneWay(folder).model, reverse.tokenizer, history, 450)
+    moment = look(ModelTranslator(folder).model, reverse.tokenizer, history, 450)
     (folder / "probes.safetensors").write_bytes(encode(history.with_moment(moment)))
     with serve([folder], tmp_path / "runs", page) as client:
         assert client.get("/api/models").json["models"][0]["recorded"]

@@ -12,9 +12,9 @@ import pytest
 
 from regard.serve.api import Api
 from regard.serve.app import build_app
-from regard.serve.refusal import Refusal
+from regard.serve.http_error import HttpError
+from regard.serve.loaded_models import Shelf
 from regard.serve.runs import Runs
-from regard.serve.shelf import Shelf
 from regard.serve.toy import ToyTraining
 from regard.serve.traces import Traces
 from regard.serve.workers import Workers
@@ -52,7 +52,7 @@ def test_a_question_in_the_queue_is_forgotten_with_who_asked_it(deep_model: Path
         assert workers.busy == 1  # the first is at work; the one that left is not counted
         second = asyncio.ensure_future(workers.do(lambda: True))
         await asyncio.sleep(0)
-        with pytest.raises(Refusal):
+        with pytest.raises(HttpError):
             await workers.do(lambda: True)
         go.set()
         assert await asyncio.gather(first, second) == [True, True]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from regard.inspect.wire import unpack
-from regard.serve.refusal import Refusal
+from regard.serve.http_error import HttpError
 from regard.serve.runs import Runs, last_step, probe_pairs, thinned
-from regard.train.probes import Moment, Probe, ProbeHistory, Written, encode
-from regard.train.run import RunFolder
+from regard.train.probes import Probe, ProbeHistory, Snapshot, Written, encode
+from regard.train.run_folder import RunFolder
 
 
 def make_run(folder: Path, name: str, *rows: object) -> RunFolder:
@@ -29,7 +29,7 @@ def history(*steps: int) -> ProbeHistory:
     moments = []
     for step in steps:
         weights_HLM = np.array([[[step % 256, 0]]], np.uint8)
-        moments.append(Moment(step, (Written(("b",), (0.5,)),), ({"decoder.0.cross.weights": weights_HLM},)))
+        moments.append(Snapshot(step, (Written(("b",), (0.5,)),), ({"decoder.0.cross.weights": weights_HLM},)))
     return ProbeHistory((Probe("a", ("▁a", "</s>")),), tuple(moments))
 
 
@@ -69,13 +69,13 @@ def test_rows_that_came_after_a_step(tmp_path: Path) -> None:
     steps = {"kind": "step", "step": 5, "loss": float("nan")}, {"kind": "step", "step": 10}
     make_run(tmp_path, "run", *steps, {"step": 10, "kind": "validation"})
     assert [row["step"] for row in Runs(tmp_path).metrics("run", 5)] == [10, 10]
-    with pytest.raises(Refusal, match="there is no run"):
+    with pytest.raises(HttpError, match="there is no run"):
         Runs(tmp_path).metrics("../run", 0)
 
 
 def test_a_run_without_anything_to_show(tmp_path: Path) -> None:
     make_run(tmp_path, "run", {"step": 5})
-    with pytest.raises(Refusal, match="has nothing to show of its attention yet") as refusal:
+    with pytest.raises(HttpError, match="has nothing to show of its attention yet") as refusal:
         Runs(tmp_path).probes("run", -1)
     assert refusal.value.status == 404
 
@@ -86,7 +86,7 @@ def test_a_run_of_a_model_without_attention(tmp_path: Path, random_model: Any) -
     random_model(family="recurrent", attention="none").rename(run.checkpoint(5))
     runs = Runs(tmp_path)
     for _ in range(2):
-        with pytest.raises(Refusal, match="has nothing to show of its attention yet"):
+        with pytest.raises(HttpError, match="has nothing to show of its attention yet"):
             runs.probes("run", -1)
     assert unpack(runs.probes("run", 5))[0]["moments"] == []
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from regard.serve.refusal import Refusal
+from regard.serve.http_error import HttpError
 from regard.serve.workers import Workers
 
 
@@ -20,7 +20,7 @@ def test_the_loop_stays_free_and_the_queue_is_bounded() -> None:
     async def ask() -> None:
         waiting = [asyncio.ensure_future(workers.do(work)) for _ in range(2)]
         await asyncio.sleep(0)  # both have been handed over, and the loop is here again
-        with pytest.raises(Refusal, match="too much is being asked at once") as refusal:
+        with pytest.raises(HttpError, match="too much is being asked at once") as refusal:
             await workers.do(work)
         assert refusal.value.status == 503
         go.set()
@@ -43,7 +43,7 @@ def test_who_stops_waiting_does_not_make_room_before_the_work_is_done() -> None:
         left.cancel()
         with pytest.raises(asyncio.CancelledError):
             await left
-        with pytest.raises(Refusal):
+        with pytest.raises(HttpError):
             await workers.do(lambda: None)
         go.set()
 

@@ -18,13 +18,13 @@ import torch
 
 from regard.cli.main import main
 from regard.config import RunConfig
-from regard.core import native
-from regard.files import default_cache
-from regard.recipe import run_from_dict, set_key
+from regard.config.recipe import run_from_dict, set_key
+from regard.kernels import loader
+from regard.model_folder.atomic import default_cache
 from regard.train.launch import start
 from regard.train.loop import Trainer
 from regard.train.reports import StepReport, ValidationReport
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 from regard.train.tasks import prepare_run
 
 RECIPE = """
@@ -71,8 +71,8 @@ def _one_thread() -> Iterator[None]:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Empty but for the kernels: a process that must compile them says so."""
     folder = tmp_path_factory.mktemp("cache")
-    with suppress(native.NoKernelsError):
-        native.load()
+    with suppress(loader.NoKernelsError):
+        loader.load()
     (folder / "native").symlink_to(default_cache() / "native")
     return folder
 

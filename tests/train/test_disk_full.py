@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 Contents = Callable[[Path], dict[str, bytes]]
 

@@ -10,9 +10,9 @@ import pytest
 
 from regard.data.toy import toy_pairs
 from regard.errors import TrainingDiverged
-from regard.folder import read_weights
+from regard.model_folder.folder import read_weights
 from regard.train.launch import resume, start
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 TOO_FAST = ("train.lr=1e30", "train.warmup_steps=1")
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.numpy import load_file
 from torch import nn
 
-from regard.folder import read_weights
+from regard.model_folder.folder import read_weights
 from regard.train.checkpoint import TRAINED
 from regard.train.ema import MovingAverage
 from regard.train.launch import resume

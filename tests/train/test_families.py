@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from regard.errors import RunError
+from regard.pipelines.translator import Translator
 from regard.train.launch import resume, start
-from regard.train.run import RunFolder
-from regard.translator import Translator
+from regard.train.run_folder import RunFolder
 
 TINY = "d_model = 16, n_encoder_layers = 1, n_decoder_layers = 1, dropout = 0.2"
 MODELS = {

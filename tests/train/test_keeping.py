@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.config import DecodeConfig, ModelConfig
+from regard.config import DecodeConfig, TransformerConfig
 from regard.errors import ModelFolderError
-from regard.folder import CARD, SUMS, ModelDescription, read_description, read_weights, write_model
+from regard.model_folder.folder import CARD, SUMS, ModelDescription, read_description, read_weights, write_model
 from regard.train.average import average_weights, write_average
 from regard.train.launch import resume, start
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 STUCK = "train.lr=1e-30"  # no update is large enough to move a weight: each validation is like the one before
 
@@ -122,7 +122,7 @@ def test_a_place_that_is_taken_is_seen_before_the_models_are_read(tmp_path: Path
 
 
 def test_the_mean_of_many_does_not_lose_the_small(tmp_path: Path) -> None:
-    description = ModelDescription(ModelConfig(), DecodeConfig(), "", "", False, {"tokenizer.model": b"x"})
+    description = ModelDescription(TransformerConfig(), DecodeConfig(), "", "", False, {"tokenizer.model": b"x"})
     folders = []
     for index, value in enumerate([1e8, 1.0, -1e8, 1.0]):
         folders.append(tmp_path / str(index))

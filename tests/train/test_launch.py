@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from regard.config import ONE_VOCABULARY, CorpusConfig, RunConfig
+from regard.config.recipe import load_recipe, run_from_dict
 from regard.errors import ConfigError, RunError
-from regard.files import default_cache
-from regard.folder import read_description, read_weights
-from regard.recipe import load_recipe, run_from_dict
-from regard.text.tokenizer import Tokenizer
+from regard.model_folder.atomic import default_cache
+from regard.model_folder.folder import read_description, read_weights
+from regard.tokenizers.pair import TokenizerPair
 from regard.train.launch import resume, start
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 Contents = Callable[[Path], dict[str, bytes]]
 
@@ -352,7 +352,7 @@ def test_one_matrix_for_two_vocabularies_is_refused_when_the_recipe_is_read(
 def test_two_vocabularies(toy_run: Any, folder: RunFolder, heard: Any) -> None:
     start(toy_run("data.tokenizer.joint=false", "model.sharing=output", "train.max_steps=4"), folder, heard)
     description = read_description(folder.model)
-    assert not Tokenizer.from_files(description.tokenizer, False).joint
+    assert not TokenizerPair.from_files(description.tokenizer, False).joint
     assert resume(toy_run("data.tokenizer.joint=false", "model.sharing=output"), folder, heard).step == 12
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from regard.data.toy import toy_pairs
+from regard.pipelines.translator import Translator
 from regard.train.launch import start
-from regard.train.run import RunFolder
-from regard.translator import Translator
+from regard.train.run_folder import RunFolder
 
 COPYING = (
     "data.train=[{toy = 'copy', size = 8000}]",

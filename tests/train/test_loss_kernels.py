@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.core.native import library
+from regard.kernels.loader import library
 from regard.train.loss_kernels import SliceLoss, native_slice_loss, paired_slice_loss, plain, slice_loss
 
 

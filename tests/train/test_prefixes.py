@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from regard.config.recipe import run_from_dict
 from regard.errors import ConfigError
-from regard.folder import read_description
-from regard.recipe import run_from_dict
+from regard.model_folder.folder import read_description
+from regard.pipelines.translator import Translator
 from regard.train.launch import start
-from regard.train.run import RunFolder
-from regard.translator import Translator
+from regard.train.run_folder import RunFolder
 
 
 def two_tasks(*prefixes: str) -> Any:

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from regard.errors import ConfigError, RunError
-from regard.folder import check_sums
 from regard.inspect.trace import trace_translation
-from regard.one_way import OneWay
+from regard.model_folder.folder import check_sums
+from regard.pipelines.model_translator import ModelTranslator
 from regard.train import probes
 from regard.train.launch import resume, start
-from regard.train.probes import GROWTH, Moment, Probe, ProbeHistory, Written, encode, read_history
-from regard.train.run import RunFolder
+from regard.train.probes import GROWTH, Probe, ProbeHistory, Snapshot, Written, encode, read_history
+from regard.train.run_folder import RunFolder
 
 SENTENCES = "train.probes=['a b c', 'c b']"
 RECURRENT = "model={family = 'recurrent', d_model = 16, n_encoder_layers = 1, n_decoder_layers = 1, attention = '%s'}"
@@ -29,7 +29,7 @@ ADDITIVE, NONE = RECURRENT % "additive", RECURRENT % "none"
 def made_up(*steps: int, size: int = 2) -> ProbeHistory:
     """A history of one probe with these moments."""
     weights = np.zeros((1, size, size), np.uint8)
-    one = [Moment(step, (Written(("b",), (0.5,)),), ({"decoder.0.cross.weights": weights},)) for step in steps]
+    one = [Snapshot(step, (Written(("b",), (0.5,)),), ({"decoder.0.cross.weights": weights},)) for step in steps]
     return ProbeHistory((Probe("a", ("▁a", "</s>")),), tuple(one))
 
 
@@ -50,7 +50,7 @@ def test_the_last_moment_is_what_the_model_does(toy_run: Any, tmp_path: Path, he
     folder = RunFolder(tmp_path / "run")
     start(toy_run(SENTENCES, "train.max_steps=30"), folder, heard)
     history = read_history(folder.model / "probes.safetensors")
-    translator = OneWay(folder.model)
+    translator = ModelTranslator(folder.model)
     tokenizer = translator.tokenizer
     numbers = {piece: number for number, piece in enumerate(tokenizer.tgt.pieces(range(tokenizer.tgt.size)))}
     for number, probe in enumerate(history.probes):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from regard.train.launch import resume, start
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 # Everything that could be forgotten between two processes is on.
 ALL_ON = (

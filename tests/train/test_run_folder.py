@@ -10,7 +10,7 @@ import pytest
 
 from regard.config import RunConfig
 from regard.errors import RunError
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 
 @pytest.fixture

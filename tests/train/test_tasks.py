@@ -16,21 +16,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard import Reader, Viewer, Writer
+from regard import ImageClassifier, TextEncoder, TextGenerator
 from regard.config import CorpusConfig, RunConfig
-from regard.data.batches import Place
+from regard.config.recipe import run_from_dict
+from regard.data.batches import DataPosition
 from regard.data.examples import Shuffled
 from regard.data.texts import Windows, cut_evenly
 from regard.errors import ConfigError, DataError
-from regard.folder import read_description
-from regard.recipe import run_from_dict
-from regard.text.characters import Characters
-from regard.train.card import model_card
+from regard.model_folder.folder import read_description
+from regard.tokenizers.characters import CharacterTokenizer
 from regard.train.launch import resume, start
 from regard.train.masked_task import NOT_ASKED, Masker
 from regard.train.measure import measure_model
+from regard.train.model_card import model_card
 from regard.train.reports import ValidationReport
-from regard.train.run import RunFolder
+from regard.train.run_folder import RunFolder
 
 TRAIN: dict[str, Any] = {
     "max_steps": 12, "batch_tokens": 96, "lr": 1e-2, "warmup_steps": 2, "validate_every": 4, "log_every": 4,
@@ -66,7 +66,7 @@ def make(folder: Path) -> Make:
     images, classes = str(folder / "images.gz"), str(folder / "classes.gz")
     characters = {"tokenizer": {"kind": "characters"}, "filters": {"max_tokens": 24}}
     pieces = {"tokenizer": {"vocab_size": 320}, "filters": {"max_tokens": 24}}
-    moe = {"n_experts": 4, "n_active": 2, "d_ff": 8}
+    moe = {"n_experts": 4, "experts_per_token": 2, "d_ff": 8}
     kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         "gpt": (
             {
@@ -153,8 +153,10 @@ def test_labels_are_learnt(make: Make, tmp_path: Path, heard: Any) -> None:
         assert heard.validations[-1].accuracy == 1.0
     report = measure_model(tmp_path / "vit" / "model", make("vit"), "valid", heard.message)
     assert report.accuracy == 1.0
-    assert Viewer(tmp_path / "vit" / "model").labels == ("dark", "bright")
-    assert [one.label for one in Reader(tmp_path / "bert classes" / "model").classify(["good fine", "bad sad"])] == [
+    assert ImageClassifier(tmp_path / "vit" / "model").labels == ("dark", "bright")
+    assert [
+        one.label for one in TextEncoder(tmp_path / "bert classes" / "model").classify(["good fine", "bad sad"])
+    ] == [
         "yes",
         "no",
     ]
@@ -169,9 +171,9 @@ def test_experts_are_balanced_and_reported(make: Make, tmp_path: Path, heard: An
 
 def test_what_comes_out_can_be_used(make: Make, tmp_path: Path, heard: Any) -> None:
     start(make("gpt"), RunFolder(tmp_path / "gpt"), heard)
-    assert isinstance(Writer(tmp_path / "gpt" / "model")("ab"), str)
+    assert isinstance(TextGenerator(tmp_path / "gpt" / "model")("ab"), str)
     start(make("bert"), RunFolder(tmp_path / "bert"), heard)
-    assert len(Reader(tmp_path / "bert" / "model").fill("abab [MASK] cd.").blanks) == 1
+    assert len(TextEncoder(tmp_path / "bert" / "model").fill("abab [MASK] cd.").blanks) == 1
 
 
 def test_a_run_may_start_from_another_model(make: Make, tmp_path: Path, heard: Any) -> None:
@@ -298,8 +300,8 @@ def test_windows_can_be_taken_up_anywhere(sizes: list[int], length: int, rows: i
             Windows(tokens, [1.0] * len(sizes), length, rows, 7)
         return
     windows = Windows(tokens, [1.0] * len(sizes), length, rows, 7)
-    stream = windows.iterate(Place(epoch))
-    place = Place(epoch)
+    stream = windows.iterate(DataPosition(epoch))
+    place = DataPosition(epoch)
     for _ in range(skipped):
         window_BL, place = next(stream)
         assert window_BL.shape[1] == length
@@ -314,8 +316,8 @@ def test_every_example_once_an_epoch(count: int, rows: int, seed: int, sort: boo
     for epoch in (0, 1):
         batches = stream.batches(epoch)
         assert sorted(np.concatenate(batches).tolist()) == list(range(count))
-        second = next(stream.iterate(Place(epoch, 0, len(batches) - 1)))
-        assert second[1] == Place(epoch + 1)
+        second = next(stream.iterate(DataPosition(epoch, 0, len(batches) - 1)))
+        assert second[1] == DataPosition(epoch + 1)
 
 
 def test_weights_of_examples() -> None:
@@ -331,7 +333,7 @@ def test_weights_of_examples() -> None:
 
 @pytest.mark.parametrize("pairs", [False, True])
 def test_what_is_hidden(pairs: bool) -> None:
-    lexicon = Characters("".join(chr(97 + i) for i in range(26)))
+    lexicon = CharacterTokenizer("".join(chr(97 + i) for i in range(26)))
     random = np.random.default_rng(3)
     window_BL = random.integers(5, lexicon.size, (200, 61))
     masker = Masker(lexicon, pairs, [window_BL.flatten()], 0.15)

@@ -11,7 +11,7 @@ from regard.cli.inputs import spinner
 from regard.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
-    from regard.weights import StoredAs
+    from regard.model_folder.weights import StoredAs
 
 LAST = 5  # as the paper did for base, section 6.1
 
@@ -31,7 +31,7 @@ LAST = 5  # as the paper did for base, section 6.1
 def command(folders: tuple[Path, ...], last: int | None, stored_as: StoredAs, card: Path | None, output: Path) -> None:
     """Write the model whose weights are the mean of those in FOLDERS: checkpoints, models, or one run.
 
-    Of a run, the last checkpoints are taken. Tokenizer, settings and card are the last folder's. Of one folder, the
+    Of a run, the last checkpoints are taken. TokenizerPair, settings and card are the last folder's. Of one folder, the
     mean is itself: so a model is stored again in half the space.
 
     \b
@@ -68,7 +68,7 @@ def read_card(path: Path) -> str:
 
 def last_checkpoints(run: Path, wanted: int | None) -> list[Path]:
     """The newest checkpoints of a run; where there are fewer than wanted, all of them, and a word about it."""
-    from regard.train.run import RunFolder
+    from regard.train.run_folder import RunFolder
 
     folder = RunFolder(run)
     steps = folder.saved_steps()

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from regard.reader import Opinion, Tag
-    from regard.viewer import View
+    from regard.pipelines.image_classifier import View
+    from regard.pipelines.text_encoder import Opinion, Tag
 
 COLUMNS = 28  # about so many characters for a picture: those of the smallest ones we know
 GAP = 3
@@ -45,8 +45,8 @@ def command(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) 
       regard classify "a gripping film" --model runs/bert-sst2/model
     """
     from regard.config import ViTConfig
-    from regard.folder import read_description
-    from regard.shelf import find_folder
+    from regard.model_folder.folder import read_description
+    from regard.model_folder.registry import find_folder
 
     folder = find_folder(model_path)
     match read_description(folder).model:
@@ -58,11 +58,11 @@ def command(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) 
 
 def classify_pictures(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:
     from regard.cli.params import open_console
-    from regard.viewer import Viewer
+    from regard.pipelines.image_classifier import ImageClassifier
 
     if not inputs:
         raise ConfigError("which picture? Name one or more files, such as boot.png")
-    viewer, console = Viewer(model_path), open_console()
+    viewer, console = ImageClassifier(model_path), open_console()
     for name in inputs:  # one by one, so that the first is seen before the last is read
         view = viewer(name)
         if as_json:
@@ -74,9 +74,9 @@ def classify_pictures(inputs: tuple[str, ...], model_path: Path, top: int, as_js
 
 
 def classify_texts(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:
-    from regard.reader import Reader
+    from regard.pipelines.text_encoder import TextEncoder
 
-    reader = Reader(model_path)
+    reader = TextEncoder(model_path)
     texts = [line for source in inputs or (None,) for line in read_lines(source)]
     if "tags" in reader.model.config.heads and "classes" not in reader.model.config.heads:
         for text in texts:

@@ -11,7 +11,7 @@ from regard.cli.inputs import spinner
 
 if TYPE_CHECKING:
     from regard.config import DataConfig, RunConfig
-    from regard.folder import ModelDescription
+    from regard.model_folder.folder import ModelDescription
 
 recipe_argument = click.argument("recipe", type=click.Path(path_type=Path))
 set_option = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting first.")
@@ -39,7 +39,7 @@ def show(recipe: Path, overrides: tuple[str, ...]) -> None:
       regard config show recipes/reverse.toml --set model.preset=base
       regard config show recipes/reverse.toml > whole.toml
     """
-    from regard.recipe import load_recipe, to_toml
+    from regard.config.recipe import load_recipe, to_toml
 
     click.echo(to_toml(load_recipe(recipe, overrides)), nl=False)
 
@@ -56,7 +56,7 @@ def check(recipe: Path, overrides: tuple[str, ...], no_data: bool) -> None:
       regard config check recipes/reverse.toml
       regard config check my.toml --set data.tokenizer.vocab_size=16000 --no-data
     """
-    from regard.recipe import load_recipe
+    from regard.config.recipe import load_recipe
 
     run = load_recipe(recipe, overrides)
     if not no_data:
@@ -89,13 +89,13 @@ def check_begun(run: RunConfig) -> ModelDescription | None:
     if not run.train.init:
         return None
     from regard.config import TranslationConfig, ViTConfig
-    from regard.text.tokenizer import Tokenizer
+    from regard.tokenizers.pair import TokenizerPair
     from regard.train.launch import read_begun
     from regard.train.tasks import saved_lexicon
 
     begun = read_begun(run)
     if begun is not None and isinstance(run.model, TranslationConfig):
-        Tokenizer.from_files(begun.tokenizer, begun.lowercase)
+        TokenizerPair.from_files(begun.tokenizer, begun.lowercase)
     elif not isinstance(run.model, ViTConfig):
         saved_lexicon(begun)
     return begun
@@ -103,12 +103,12 @@ def check_begun(run: RunConfig) -> ModelDescription | None:
 
 def check_labels(run: RunConfig, begun: ModelDescription | None) -> None:
     """What training itself begins with; it writes something only where it has to make a vocabulary."""
-    from regard.files import default_cache
-    from regard.folder import ModelDescription
-    from regard.text.characters import Characters
+    from regard.model_folder.atomic import default_cache
+    from regard.model_folder.folder import ModelDescription
+    from regard.tokenizers.characters import CharacterTokenizer
     from regard.train.tasks import prepare_run
 
-    any_vocabulary = ModelDescription(run.model, run.decode, "", "", False, Characters("a").files())
+    any_vocabulary = ModelDescription(run.model, run.decode, "", "", False, CharacterTokenizer("a").files())
     prepare_run(run, default_cache(), click.echo, begun or any_vocabulary)
     check_pairs(run.data)
 

@@ -79,8 +79,8 @@ def computing() -> dict[str, Any]:
     import torch
 
     from regard.cli.expectation import Machine, expectations
-    from regard.core.native import NoKernelsError, load
     from regard.core.precision import choose_dtype, cpu_has_vnni, cpu_matrix_units, takes_int8
+    from regard.kernels.loader import NoKernelsError, load
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     units = cpu_matrix_units()

@@ -22,7 +22,7 @@ from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.config import CorpusConfig, Precision
-    from regard.one_way import OneWay
+    from regard.pipelines.model_translator import ModelTranslator
 
 
 GUESSED_FROM = 100  # sentences
@@ -98,9 +98,9 @@ def command(
 
 
 def figures(
-    translator: OneWay, pairs: list[tuple[str, str]], translations: list[str], lang: str, lowercase: bool
+    translator: ModelTranslator, pairs: list[tuple[str, str]], translations: list[str], lang: str, lowercase: bool
 ) -> dict[str, Any]:
-    from regard.decode.quality import measure
+    from regard.evaluation.scores import measure
 
     with spinner("computing the loss"):
         nll, perplexity = loss_of(translator, pairs)
@@ -118,7 +118,7 @@ def bootstrap(
     rival: str, translations: list[str], others: list[str], references: list[str], lang: str, lowercase: bool
 ) -> dict[str, Any]:
     """Whether the rival's translations are really better or worse."""
-    from regard.decode.quality import compare
+    from regard.evaluation.scores import compare
 
     with spinner("comparing by bootstrap"):
         rows = compare(translations, others, references, lang, lowercase)
@@ -127,7 +127,7 @@ def bootstrap(
 
 def translates(path: Path) -> bool:
     """Whether a model does; what is wrong with one that cannot be read is said when it is loaded."""
-    from regard.shelf import describe, find_folder
+    from regard.model_folder.registry import describe, find_folder
 
     model = describe(find_folder(path))
     return bool(model.problem) or model.translates(None, None)
@@ -140,8 +140,8 @@ def measured(path: Path, recipe: Path | None, split: str, as_json: bool) -> str:
         raise ConfigError(
             f"what to evaluate on? {path} does not translate: give a recipe for such models with --recipe"
         )
-    from regard.recipe import load_recipe
-    from regard.shelf import find_folder
+    from regard.config.recipe import load_recipe
+    from regard.model_folder.registry import find_folder
     from regard.train.measure import measure_model
 
     with spinner(f"measuring on {split}"):
@@ -169,8 +169,8 @@ def refuse_options_of_translation(path: Path) -> None:
 
 def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split: str) -> tuple[CorpusConfig, ...]:
     from regard.config import CorpusConfig
+    from regard.config.recipe import load_recipe
     from regard.data.corpus import expand
-    from regard.recipe import load_recipe
 
     if recipe is not None and src is None and ref is None:
         corpora: tuple[CorpusConfig, ...] = getattr(load_recipe(recipe).data, split)
@@ -187,10 +187,10 @@ def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split:
 
 def load_model(
     path: Path | None, precision: Precision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
-) -> OneWay:
+) -> ModelTranslator:
     """The model, bare: the figures are its own, and no guard's. Unless one is named, an installed one for the pairs."""
-    from regard.one_way import OneWay
-    from regard.shelf import find_folder, models_for
+    from regard.model_folder.registry import find_folder, models_for
+    from regard.pipelines.model_translator import ModelTranslator
     from regard.text.language import guess_language
 
     if path is not None:
@@ -199,25 +199,25 @@ def load_model(
         sides = (" ".join(pair[side] for pair in pairs[:GUESSED_FROM]) for side in (0, 1))
         src_lang, tgt_lang = (guess_language(side).language or None for side in sides)
         folder = models_for(src_lang, tgt_lang)[0].folder
-    way = OneWay(folder, precision, shortlist=shortlist)
+    way = ModelTranslator(folder, precision, shortlist=shortlist)
     return way if task is None else way.for_task(task)
 
 
 def load_rival(
     path: Path, precision: Precision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
-) -> OneWay:
+) -> ModelTranslator:
     """The model to compare with: told the same task, unless it does one thing only."""
     way = load_model(path, precision, pairs, shortlist, None)
     return way.for_task(task) if task is not None and way.tasks else way
 
 
-def translate_all(translator: OneWay, pairs: list[tuple[str, str]], options: dict[str, Any]) -> list[str]:
+def translate_all(translator: ModelTranslator, pairs: list[tuple[str, str]], options: dict[str, Any]) -> list[str]:
     with progress_bar(f"translating with {translator.folder}", len(pairs)) as done:
         sources = [source for source, _ in pairs]
         return [one.text for one in translator.translate(sources, done=done, **decode_options(**options))]
 
 
-def loss_of(translator: OneWay, pairs: list[tuple[str, str]]) -> tuple[float | None, float | None]:
+def loss_of(translator: ModelTranslator, pairs: list[tuple[str, str]]) -> tuple[float | None, float | None]:
     """−log p per reference token, and its exponential; of those pairs that the model can take whole."""
     from regard.data.batches import validation_batches
     from regard.train.reports import perplexity

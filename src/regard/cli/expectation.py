@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.config import PRESETS, ModelConfig
+from regard.config import PRESETS, TransformerConfig
 
 Size = Literal["small", "base"]
 SIZES: tuple[Size, ...] = ("small", "base")
@@ -92,11 +92,11 @@ def expect_translation(size: Size, searcher: Searcher, machine: Machine) -> Expe
     return Expectation(work, rounded(rate / search_operations(config_of(size))), why)
 
 
-def config_of(size: Size) -> ModelConfig:
-    return ModelConfig(**PRESETS[size], src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY)
+def config_of(size: Size) -> TransformerConfig:
+    return TransformerConfig(**PRESETS[size], src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY)
 
 
-def training_operations(config: ModelConfig, length: int = LENGTH) -> float:
+def training_operations(config: TransformerConfig, length: int = LENGTH) -> float:
     """Useful ones for a target token: 6 a matrix parameter that it or a source token meets, and the attention's own.
 
     Two operations (multiply, add) forwards and four backwards. Embeddings are looked up, the output is multiplied.
@@ -105,18 +105,18 @@ def training_operations(config: ModelConfig, length: int = LENGTH) -> float:
     return 6 * (source_parameters(config) + target_parameters(config) + 2 * config.d_model * pairs)
 
 
-def search_operations(config: ModelConfig) -> float:
+def search_operations(config: TransformerConfig) -> float:
     """Of a translated token: every hypothesis of the beam is gone through, the source once."""
     return 2.0 * (source_parameters(config) + BEAM * target_parameters(config))
 
 
-def source_parameters(config: ModelConfig) -> int:
+def source_parameters(config: TransformerConfig) -> int:
     """In the matrices that a source token meets, those of the decoder's keys and values among them."""
     d, d_ff = config.d_model, config.d_ff
     return config.n_encoder_layers * (4 * d * d + 2 * d * d_ff) + config.n_decoder_layers * 2 * d * d
 
 
-def target_parameters(config: ModelConfig) -> int:
+def target_parameters(config: TransformerConfig) -> int:
     d, d_ff = config.d_model, config.d_ff
     return config.n_decoder_layers * (6 * d * d + 2 * d * d_ff) + d * config.tgt_vocab_size
 

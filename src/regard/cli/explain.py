@@ -12,7 +12,7 @@ from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.inspect.maps import AttentionMap, MapKind
-    from regard.translator import Translator
+    from regard.pipelines.translator import Translator
 
 kind_option = click.option(
     "--kind",
@@ -81,8 +81,8 @@ def command(
 
 
 def write_figures(shown: AttentionMap, paths: list[Path]) -> None:
-    from regard.files import atomic_write
     from regard.inspect.figure import draw_map
+    from regard.model_folder.atomic import atomic_write
 
     for path in paths:
         kind = path.suffix.lower().removeprefix(".")

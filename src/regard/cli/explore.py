@@ -42,14 +42,14 @@ def command(
       regard explore --model runs/first/model --model runs/second/model
       regard explore --no-browser --port 8765
     """
-    from regard.shelf import find_folder
+    from regard.model_folder.registry import find_folder
 
     folders = [find_folder(path) for path in model_paths] or find_models(runs, text)
 
     import webbrowser
 
     from regard.inspect.built import HOW_TO_BUILD, PAGE
-    from regard.serve.guard import is_loopback
+    from regard.serve.access import is_loopback
     from regard.serve.server import address_of, bind, serve
 
     if not (PAGE / "index.html").is_file():
@@ -77,7 +77,7 @@ def find_models(runs: Path, text: str | None) -> list[Path]:
     """
     if os.environ.get("REGARD_MODEL"):
         return [Path(os.environ["REGARD_MODEL"])]
-    from regard.shelf import describe, installed_models
+    from regard.model_folder.registry import describe, installed_models
     from regard.text.language import guess_language
 
     language = guess_language(text or "").language or "zh"

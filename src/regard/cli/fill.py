@@ -19,7 +19,7 @@ from regard.cli.inputs import (
 )
 
 if TYPE_CHECKING:
-    from regard.reader import Filling
+    from regard.pipelines.text_encoder import Filling
 
 
 @click.command("fill", short_help="Which words may stand under a [MASK].")
@@ -41,9 +41,9 @@ def command(text: str | None, model_path: Path, top: int, as_json: bool, output:
     """
     check_output(output)
     lines = read_lines(text)
-    from regard.reader import Reader
+    from regard.pipelines.text_encoder import TextEncoder
 
-    reader = Reader(model_path)
+    reader = TextEncoder(model_path)
     reader.check_mask()
     for number, line in enumerate(lines, start=1):  # all of them before the work, so that none of it is lost
         with at_line(text, number):

@@ -13,7 +13,7 @@ from regard.cli.inputs import decode_options, named_model_option, read_lines
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.writer import Writer
+    from regard.pipelines.text_generator import TextGenerator
 
 
 @click.command("generate", short_help="Go on with a text.")
@@ -42,9 +42,9 @@ def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json:
         prompt = "\n".join(read_lines(prompt))
     if count < 1:
         raise ConfigError(f"--n {count} is too few; the least is 1")
-    from regard.writer import Writer
+    from regard.pipelines.text_generator import TextGenerator
 
-    writer = Writer(model_path)
+    writer = TextGenerator(model_path)
     chosen = {"max_tokens": max_tokens, **decode_options(**options)}
     if count == 1 and not as_json:
         stream(writer, prompt, chosen)
@@ -57,7 +57,7 @@ def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json:
             click.echo(("---\n" if number else "") + (prompt + found.text).removesuffix("\n"))
 
 
-def stream(writer: Writer, prompt: str, options: dict[str, Any]) -> None:
+def stream(writer: TextGenerator, prompt: str, options: dict[str, Any]) -> None:
     parts = writer.stream(prompt, **options)
     click.echo(prompt, nl=False)
     last = prompt

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from regard.config import Precision
-    from regard.translator import Translator
+    from regard.pipelines.translator import Translator
 
 CHUNK = 1 << 20  # bytes of standard input at most that are worked on at once
 MOST_NOTES = 10  # printed about the lines of a file
@@ -60,7 +60,7 @@ def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 def load_translator(path: Path | None, precision: Precision = "float32", **options: Any) -> Translator:
     """The translator of one model, or of all that are installed."""
-    from regard.translator import Translator
+    from regard.pipelines.translator import Translator
 
     return Translator(path, precision, **options)
 
@@ -139,7 +139,7 @@ def check_output(output: Path | None) -> None:
 
 def write_output(text: str, output: Path | None) -> None:
     """To a file, whole or not at all; else to standard output."""
-    from regard.files import atomic_write
+    from regard.model_folder.atomic import atomic_write
 
     if output is None:
         click.echo(text, nl=False)

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.shelf import InstalledModel
+    from regard.model_folder.registry import InstalledModel
 
 
 @click.command("models", short_help="List the models that are installed.")
@@ -28,7 +28,7 @@ def command(as_json: bool) -> None:
       regard models --json
       REGARD_MODELS=~/models regard models
     """
-    from regard.shelf import HOW_TO_GET_ONE, installed_models
+    from regard.model_folder.registry import HOW_TO_GET_ONE, installed_models
 
     models = installed_models()
     if as_json:

@@ -68,8 +68,8 @@ def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
 def find_model(what: str, vocab: int | None) -> tuple[FamilyConfig, str]:
     """The model that a preset, recipe or folder describes, and a word on its vocabulary."""
     from regard.config import PRESETS, VOCABULARIES, FamilyConfig, convert, with_vocabulary
-    from regard.folder import read_description
-    from regard.recipe import load_recipe
+    from regard.config.recipe import load_recipe
+    from regard.model_folder.folder import read_description
 
     if what in PRESETS:
         size = vocab or VOCABULARIES.get(what, PAPER_VOCABULARY)

@@ -79,7 +79,7 @@ def command(runs: tuple[Path, ...], output: Path | None) -> None:
       regard plot runs/reverse
       regard plot runs/baseline runs/no-dropout -o compared.svg
     """
-    from regard.files import atomic_write
+    from regard.model_folder.atomic import atomic_write
 
     output = output or runs[0] / "curves.png"
     if output.suffix.lower() not in SUFFIXES:
@@ -94,7 +94,7 @@ def command(runs: tuple[Path, ...], output: Path | None) -> None:
 
 
 def read_rows(run: Path) -> list[dict[str, Any]]:
-    from regard.train.run import RunFolder
+    from regard.train.run_folder import RunFolder
 
     if not run.is_dir():
         raise RunError(f"there is no run at {run}; regard train puts them in runs/")

@@ -11,7 +11,7 @@ from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.config import DataConfig
-    from regard.folder import ModelDescription
+    from regard.model_folder.folder import ModelDescription
 
 
 @click.command("shortlist", short_help="Give a model a list of likely words, to translate faster.")
@@ -31,19 +31,19 @@ def command(model: Path, recipe: Path, translations: int | None, frequent: int |
       regard shortlist runs/multi30k-en-de/model --recipe recipes/multi30k-en-de.toml
       regard translate "Two dogs run." --model runs/multi30k-en-de/model --shortlist
     """
+    from regard.config.recipe import load_recipe
     from regard.data.prepare import prepare
     from regard.decode.shortlist import FREQUENT, TRANSLATIONS, learn_shortlist
-    from regard.files import default_cache, remove_leftovers
-    from regard.folder import read_description, write_shortlist
-    from regard.recipe import load_recipe
-    from regard.shelf import find_folder
-    from regard.text.tokenizer import Tokenizer
+    from regard.model_folder.atomic import default_cache, remove_leftovers
+    from regard.model_folder.folder import read_description, write_shortlist
+    from regard.model_folder.registry import find_folder
+    from regard.tokenizers.pair import TokenizerPair
 
     folder = find_folder(model)
     description = read_description(folder)
     data = load_recipe(recipe).data
     check(description, data, folder, recipe)
-    tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
+    tokenizer = TokenizerPair.from_files(description.tokenizer, description.lowercase)
 
     def say(text: str) -> None:
         click.echo(text, err=True)

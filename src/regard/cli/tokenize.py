@@ -13,7 +13,7 @@ from regard.cli.inputs import complete_file, model_option, progress_bar, read_li
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.text.lexicon import Lexicon
+    from regard.tokenizers.protocol import Tokenizer
 
 LINES_AT_ONCE = 1_000
 
@@ -60,14 +60,14 @@ def command(text: str | None, model_path: Path | None, target: bool, ids: bool, 
 Row = dict[str, str | list[int] | list[str]]
 
 
-def load_lexicon(path: Path | None, lines: list[str], target: bool) -> Lexicon:
+def load_lexicon(path: Path | None, lines: list[str], target: bool) -> Tokenizer:
     """The tokenizer of a model folder, one side of it where it has two, or that of a SentencePiece file."""
     from regard.config import TranslationConfig
-    from regard.folder import read_description
-    from regard.shelf import find_folder, models_for
+    from regard.model_folder.folder import read_description
+    from regard.model_folder.registry import find_folder, models_for
     from regard.text.language import guess_language
-    from regard.text.lexicon import SentencePieces, read_lexicon
-    from regard.text.tokenizer import Tokenizer, Vocabulary
+    from regard.tokenizers.pair import SentencePieceModel, TokenizerPair
+    from regard.tokenizers.protocol import SentencePieceTokenizer, read_tokenizer
 
     path = find_folder(path) if path else models_for(guess_language("\n".join(lines)).language or None, None)[0].folder
     if not path.is_file():
@@ -78,24 +78,24 @@ def load_lexicon(path: Path | None, lines: list[str], target: bool) -> Lexicon:
                 f"model with --model"
             )
         if not isinstance(description.model, TranslationConfig):
-            return read_lexicon(description.tokenizer, description.lowercase)
-        both = Tokenizer.from_files(description.tokenizer, description.lowercase)
-        return SentencePieces(both.tgt if target else both.src, description.lowercase)
+            return read_tokenizer(description.tokenizer, description.lowercase)
+        both = TokenizerPair.from_files(description.tokenizer, description.lowercase)
+        return SentencePieceTokenizer(both.tgt if target else both.src, description.lowercase)
     try:
-        vocabulary = Vocabulary(path.read_bytes())
+        vocabulary = SentencePieceModel(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return SentencePieces(vocabulary)
+    return SentencePieceTokenizer(vocabulary)
 
 
-def encoded(lines: list[str], lexicon: Lexicon) -> list[Row]:
+def encoded(lines: list[str], lexicon: Tokenizer) -> list[Row]:
     found = lexicon.encode(lines)
     return [{"text": line, "pieces": lexicon.pieces(ids), "ids": ids} for line, ids in zip(lines, found, strict=True)]
 
 
-def decoded(lines: list[str], lexicon: Lexicon, first: int) -> list[Row]:
+def decoded(lines: list[str], lexicon: Tokenizer, first: int) -> list[Row]:
     """The texts of lines of ids, of which the first has that number."""
     rows: list[Row] = []
     for number, line in enumerate(lines, start=first):

@@ -26,10 +26,10 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
       regard train recipes/multi30k-en-de.toml --resume
     """
     from regard.cli.display import choose_display
+    from regard.config.recipe import load_recipe
     from regard.models.build import use_of
-    from regard.recipe import load_recipe
     from regard.train import launch
-    from regard.train.run import RunFolder
+    from regard.train.run_folder import RunFolder
 
     run = load_recipe(recipe, overrides)
     folder = RunFolder(run_path or Path("runs") / recipe.stem)

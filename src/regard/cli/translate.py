@@ -26,8 +26,8 @@ from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.config import DecodeConfig, Precision
-    from regard.text.script import ChineseScript
-    from regard.translator import Translation, Translator
+    from regard.pipelines.translator import Translation, Translator
+    from regard.text.chinese_script import ChineseScript
 
 
 @click.command("translate", short_help="Translate text, a file or standard input.")

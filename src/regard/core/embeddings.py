@@ -12,14 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import Sharing
-from regard.core.int8 import Int8able
+from regard.core.int8 import Int8Mixin
 from regard.core.linear import linear
 
 
-class Embedding(Int8able, nn.Module):
+class Embedding(Int8Mixin, nn.Module):
     """embed: E[ids] · scale, which is sqrt(D) in the paper.  project: h Eᵀ.
 
-    Training does not project, it has its own products (train/vocabulary.py): it is they that `in_int8` is for.
+    Training does not project, it has its own products (train/vocabulary_matmul.py): it is they that `in_int8` is for.
     """
 
     def __init__(self, vocab_size: int, d_model: int, scale: float | None = None) -> None:

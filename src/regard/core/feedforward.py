@@ -18,8 +18,8 @@ from torch.autograd.function import once_differentiable
 from regard.config import FeedForwardKind
 from regard.core.dropout import LEVELS, Dropout
 from regard.core.linear import Linear
-from regard.core.native import SUFFIXES, draw_seed, kernel, library, pointer
 from regard.core.taps import Tap
+from regard.kernels.loader import SUFFIXES, draw_seed, kernel, library, pointer
 
 GATED: tuple[FeedForwardKind, ...] = ("swiglu", "geglu")
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from regard.core.native import SUFFIXES, NoKernelsError, draw_seed, kernel, library, load, pointer
+from regard.kernels.loader import SUFFIXES, NoKernelsError, draw_seed, kernel, library, load, pointer
 
 LANES, PER_WORD = 16, 4  # lines of a panel, bytes of a word
 FEWEST = 64  # rows: for fewer it does not pay to pack the weights
@@ -51,7 +51,7 @@ def fits(x: Tensor, weight_OI: Tensor) -> bool:
     )
 
 
-class Int8able:
+class Int8Mixin:
     """A part with a matrix whose products are taken in int8 while it is trained, if somebody says so."""
 
     int8 = False
@@ -65,7 +65,7 @@ class Int8able:
 def use_int8(model: nn.Module) -> None:
     """Say so for all parts of a model."""
     for module in model.modules():
-        if isinstance(module, Int8able):
+        if isinstance(module, Int8Mixin):
             module.int8 = True
 
 

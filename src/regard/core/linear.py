@@ -9,10 +9,10 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.int8 import Int8able, fits, int8_linear
+from regard.core.int8 import Int8Mixin, fits, int8_linear
 
 
-class Linear(Int8able, nn.Linear):
+class Linear(Int8Mixin, nn.Linear):
     """y = x Wᵀ + b. The model that it is part of gives it its first values."""
 
     def reset_parameters(self) -> None:

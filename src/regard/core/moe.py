@@ -4,7 +4,8 @@ Shazeer et al. 2017. Softmax gates and the auxiliary loss are those of Fedus et 
 experts, sigmoid gates, groups of experts and balancing by a bias instead of a loss those of DeepSeek-V3 (2024,
 section 2.1.2). Deviations: experts have no limit of tokens, so none is ever dropped, and what becomes of a token does
 not depend on who else is in the batch; a group is ranked by its two best experts, as in DeepSeek's own code, where the
-paper has n_active / n_active_groups of them, which is two; and V3's very small loss within a sequence is left out.
+paper has experts_per_token / n_active_groups of them, which is two; and V3's very small loss within a sequence is
+left out.
 
 Padding is routed and counted like any other token: batches of like lengths have little of it.
 
@@ -43,7 +44,7 @@ class Router(nn.Module):
         self,
         d_model: int,
         n_experts: int,
-        n_active: int,
+        experts_per_token: int,
         n_groups: int,
         n_active_groups: int,
         gate: GateKind,
@@ -52,7 +53,7 @@ class Router(nn.Module):
         corrected: bool,
     ) -> None:
         super().__init__()
-        self.n_active, self.n_groups, self.n_active_groups = n_active, n_groups, n_active_groups
+        self.experts_per_token, self.n_groups, self.n_active_groups = experts_per_token, n_groups, n_active_groups
         self.gate: GateKind = gate
         self.normalise, self.scale = normalise, scale
         self.weight = nn.Parameter(torch.empty(n_experts, d_model))
@@ -90,7 +91,7 @@ class Router(nn.Module):
             groups_BLG = best_BLG.topk(self.n_active_groups, dim=-1).indices
             open_BLG = torch.zeros_like(best_BLG, dtype=torch.bool).scatter(-1, groups_BLG, True)
             rank_BLE = rank_BLGE.masked_fill(~open_BLG[..., None], -math.inf).flatten(-2)
-        return rank_BLE.topk(self.n_active, dim=-1).indices
+        return rank_BLE.topk(self.experts_per_token, dim=-1).indices
 
 
 class Experts(nn.Module):
@@ -163,7 +164,7 @@ class MixtureOfExperts(nn.Module):
         d_ff: int,
         kind: FeedForwardKind = "swiglu",
         n_experts: int = 8,
-        n_active: int = 2,
+        experts_per_token: int = 2,
         n_shared: int = 1,
         n_groups: int = 1,
         n_active_groups: int = 1,
@@ -177,7 +178,7 @@ class MixtureOfExperts(nn.Module):
         self.balance: BalanceKind = balance
         self.balance_rate = balance_rate
         self.gate = Router(
-            d_model, n_experts, n_active, n_groups, n_active_groups, gate, normalise, scale, balance == "bias"
+            d_model, n_experts, experts_per_token, n_groups, n_active_groups, gate, normalise, scale, balance == "bias"
         )
         self.experts = Experts(n_experts, d_model, d_ff, kind, dropout, bias)
         self.shared = SharedExperts(d_model, n_shared * d_ff, kind, dropout, bias) if n_shared else None

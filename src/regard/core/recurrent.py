@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import CellKind
+from regard.core.accumulated_matmul import Repeated
 from regard.core.linear import Linear
-from regard.core.repeated import Repeated
 from regard.core.taps import Tap
 
 State = tuple[Tensor, ...]  # h_BD first, which is what the cell shows; LSTM's c_BD behind it

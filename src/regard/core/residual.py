@@ -18,9 +18,9 @@ from torch.autograd.function import once_differentiable
 
 from regard.config import NormKind, NormOrder
 from regard.core.dropout import Dropout
-from regard.core.native import SUFFIXES, draw_seed, kernel, library, pointer
 from regard.core.norms import LayerNorm, build_norm
 from regard.core.taps import Tap
+from regard.kernels.loader import SUFFIXES, draw_seed, kernel, library, pointer
 
 
 class Residual(nn.Module):

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from regard.core.native import SUFFIXES, Strided, head_rows, kernel, library, pointer
+from regard.kernels.loader import SUFFIXES, Strided, head_rows, kernel, library, pointer
 
 
 class _Call(ctypes.Structure):

@@ -3,7 +3,7 @@
 Pairs are read in blocks that lie together on disk. An epoch visits all blocks of all corpora in random order; a few
 visits make a pool, which is shuffled, sorted by length, cut into batches (paper, section 5.1: sentences of about the
 same length together) whose order is shuffled again. Memory is that of one pool, however large the corpora. All
-randomness comes from (seed, epoch, pool), so a `Place` is enough to go on exactly where a run stopped.
+randomness comes from (seed, epoch, pool), so a `DataPosition` is enough to go on exactly where a run stopped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from regard.data.store import PairStore
 from regard.errors import DataError
-from regard.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from regard.tokenizers.pair import BOS, EOS, PAD, TokenizerPair
 
 SAMPLED_AT_ONCE = 10_000
 
@@ -27,7 +27,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Place:
+class DataPosition:
     """The next batch to be given."""
 
     epoch: int = 0
@@ -114,7 +114,7 @@ class Batches:
         weights: Sequence[float],
         batch_tokens: int,
         seed: int,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: TokenizerPair | None = None,
         sampling: float = 0.0,
         pool_pairs: int = 1 << 18,
         block_pairs: int = 1 << 14,
@@ -140,7 +140,7 @@ class Batches:
         pairs = zip(self._stores, self._weights, strict=True)
         return sum((store.tgt.total + len(store)) * weight for store, weight in pairs)
 
-    def iterate(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+    def iterate(self, place: DataPosition) -> Iterator[tuple[Batch, DataPosition]]:
         """Every batch from `place` on, each with the place after it; the epoch in it grows when one has ended."""
         while True:
             plan = self._plan(place.epoch)
@@ -152,7 +152,7 @@ class Batches:
                     batch = collate([pool.src[i] for i in chosen], [pool.tgt[i] for i in chosen])
                     yield batch, _after(place.epoch, number, index, len(plan), len(pool.batches))
                 first = 0
-            place = Place(place.epoch + 1)
+            place = DataPosition(place.epoch + 1)
 
     def _plan(self, epoch: int) -> list[list[_Visit]]:
         """The pools of an epoch, none of them empty."""
@@ -228,10 +228,10 @@ class Batches:
         return [batches[i] for i in rng.permutation(len(batches))]
 
 
-def _after(epoch: int, pool: int, batch: int, pools: int, batches: int) -> Place:
+def _after(epoch: int, pool: int, batch: int, pools: int, batches: int) -> DataPosition:
     if batch + 1 < batches:
-        return Place(epoch, pool, batch + 1)
-    return Place(epoch, pool + 1) if pool + 1 < pools else Place(epoch + 1)
+        return DataPosition(epoch, pool, batch + 1)
+    return DataPosition(epoch, pool + 1) if pool + 1 < pools else DataPosition(epoch + 1)
 
 
 def alike_together(src_lengths: Numbers, tgt_lengths: Numbers, rng: np.random.Generator | None = None) -> Numbers:
@@ -260,7 +260,7 @@ def cut_to_budget(order: Numbers, widths: Numbers, batch_tokens: int) -> list[Nu
     return np.split(order, cuts)
 
 
-def validation_batches(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], batch_tokens: int) -> list[Batch]:
+def validation_batches(tokenizer: TokenizerPair, pairs: Sequence[tuple[str, str]], batch_tokens: int) -> list[Batch]:
     """All pairs once, sorted by length: the same batches every time."""
     if not pairs:
         return []

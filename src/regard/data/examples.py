@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig, ViTConfig
-from regard.data.batches import Place
+from regard.data.batches import DataPosition
 from regard.data.corpus import check, check_training, chosen_part, corpus_name, expand, read_pairs
 from regard.data.images import ImageSet, read_folders, read_idx_pair
 from regard.data.prepare import Say
 from regard.data.texts import get_lexicon
 from regard.errors import ConfigError, DataError
-from regard.text.lexicon import Lexicon
+from regard.tokenizers.protocol import Tokenizer
 
 Numbers = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.float64]  # of every training example: how often it comes in an epoch
@@ -28,7 +28,7 @@ POOL = 50  # batches that are sorted by length together
 class PreparedLabels:
     """Texts as tokens, with the numbers of their labels."""
 
-    lexicon: Lexicon
+    lexicon: Tokenizer
     labels: tuple[str, ...]
     train: list[tuple[list[int], int]]
     weights: Weights
@@ -44,7 +44,7 @@ class PreparedImages:
 
 
 def prepare_labels(
-    data: DataConfig, cache: Path, say: Say, lexicon: Lexicon | None = None, labels: tuple[str, ...] = ()
+    data: DataConfig, cache: Path, say: Say, lexicon: Tokenizer | None = None, labels: tuple[str, ...] = ()
 ) -> PreparedLabels:
     """Read and encode; the labels are those of the training texts, in the order of the alphabet."""
     check_training(data)
@@ -130,12 +130,12 @@ class Shuffled:
                 "an epoch would have no example at all: raise the weight of a training corpus that has some"
             )
 
-    def iterate(self, place: Place) -> Iterator[tuple[Numbers, Place]]:
+    def iterate(self, place: DataPosition) -> Iterator[tuple[Numbers, DataPosition]]:
         epoch, number = place.epoch, place.batch
         while True:
             batches = self.batches(epoch)
             for i in range(number, len(batches)):
-                yield batches[i], Place(epoch, 0, i + 1) if i + 1 < len(batches) else Place(epoch + 1)
+                yield batches[i], DataPosition(epoch, 0, i + 1) if i + 1 < len(batches) else DataPosition(epoch + 1)
             epoch, number = epoch + 1, 0
 
     def batches(self, epoch: int) -> list[Numbers]:

@@ -13,7 +13,7 @@ Fate = Literal["kept", "empty", "identical", "too_long", "lopsided"]
 _LONG_ENOUGH_TO_COMPARE = 10  # pieces: short sentences are often lopsided with good reason
 
 
-def fate(src: str, tgt: str, src_ids: Sized, tgt_ids: Sized, filters: FilterConfig) -> Fate:
+def filter_reason(src: str, tgt: str, src_ids: Sized, tgt_ids: Sized, filters: FilterConfig) -> Fate:
     """What becomes of a pair, given its normalised texts and its pieces."""
     shorter, longer = sorted((len(src_ids), len(tgt_ids)))
     if not shorter:

@@ -21,13 +21,20 @@ from typing import Any
 import sentencepiece
 
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
-from regard.data.cache import digest, settle, temporary_folder, write_synced
+from regard.data.content_cache import digest, settle, temporary_folder, write_synced
 from regard.data.corpus import Pair, check, check_training, corpus_files, corpus_name, expand, is_part, read_pairs
-from regard.data.filters import FilterReport, fate
+from regard.data.filters import FilterReport, filter_reason
 from regard.data.store import STORE_FORMAT, PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
 from regard.text.normalise import normalise
-from regard.text.tokenizer import JOINT_FILE, SOURCE_FILE, TARGET_FILE, Tokenizer, Vocabulary, train_vocabulary
+from regard.tokenizers.pair import (
+    JOINT_FILE,
+    SOURCE_FILE,
+    TARGET_FILE,
+    SentencePieceModel,
+    TokenizerPair,
+    train_vocabulary,
+)
 
 PREPARE_FORMAT = 1  # raise it when the same input would be encoded differently
 PAIRS_AT_ONCE = 10_000
@@ -40,7 +47,7 @@ Say = Callable[[str], None]
 class Prepared:
     """All that training needs to know of the data."""
 
-    tokenizer: Tokenizer
+    tokenizer: TokenizerPair
     train: list[PairStore]  # one a corpus
     weights: list[float]
     report: list[FilterReport]
@@ -48,7 +55,7 @@ class Prepared:
     reused: bool  # whether everything was in the cache
 
 
-def prepare(data: DataConfig, cache: Path, say: Say, tokenizer: Tokenizer | None = None) -> Prepared:
+def prepare(data: DataConfig, cache: Path, say: Say, tokenizer: TokenizerPair | None = None) -> Prepared:
     """Check every corpus, get a tokenizer, encode and filter the training pairs."""
     check_training(data)
     check([*data.train, *data.valid, *data.test])
@@ -86,7 +93,7 @@ def nothing_kept(reports: list[FilterReport], filters: FilterConfig) -> str:
     return "\n  ".join(lines)
 
 
-def get_tokenizer(data: DataConfig, cache: Path, say: Say) -> tuple[Tokenizer, bool]:
+def get_tokenizer(data: DataConfig, cache: Path, say: Say) -> tuple[TokenizerPair, bool]:
     """The tokenizer of the settings, and whether it had to be trained."""
     if data.tokenizer.files:
         return ready_tokenizer(data.tokenizer.files, data.lowercase), False
@@ -94,7 +101,7 @@ def get_tokenizer(data: DataConfig, cache: Path, say: Say) -> tuple[Tokenizer, b
     try:
         files = {path.name: path.read_bytes() for path in folder.glob("*.model")}
         if files:
-            return Tokenizer.from_files(files, data.lowercase), False
+            return TokenizerPair.from_files(files, data.lowercase), False
     except (ConfigError, OSError):
         say(f"the cached tokenizer in {folder} is damaged; training it again")
         shutil.rmtree(folder, ignore_errors=True)
@@ -106,7 +113,7 @@ def get_tokenizer(data: DataConfig, cache: Path, say: Say) -> tuple[Tokenizer, b
     return tokenizer, True
 
 
-def ready_tokenizer(names: tuple[str, ...], lowercase: bool) -> Tokenizer:
+def ready_tokenizer(names: tuple[str, ...], lowercase: bool) -> TokenizerPair:
     """The tokenizer whose .model files the settings name."""
     if len(names) > 2:
         raise ConfigError(f"data.tokenizer.files names {len(names)} files; give one (joint) or two (source, target)")
@@ -115,27 +122,27 @@ def ready_tokenizer(names: tuple[str, ...], lowercase: bool) -> Tokenizer:
         path = expand(name)
         try:
             contents[key] = path.read_bytes()
-            Tokenizer.from_files({JOINT_FILE: contents[key]}, lowercase)
+            TokenizerPair.from_files({JOINT_FILE: contents[key]}, lowercase)
         except OSError as error:
             raise ConfigError(f"data.tokenizer.files: {path} cannot be read: {error.strerror}") from None
         except ConfigError as error:
             raise ConfigError(f"data.tokenizer.files: {path}: {str(error).removeprefix(f'{JOINT_FILE}: ')}") from None
-    return Tokenizer.from_files(contents, lowercase)
+    return TokenizerPair.from_files(contents, lowercase)
 
 
-def train_tokenizer(data: DataConfig, say: Say) -> Tokenizer:
+def train_tokenizer(data: DataConfig, say: Say) -> TokenizerPair:
     """A tokenizer learnt from the training corpora."""
     settings = data.tokenizer
     say(f"training a {'joint ' if settings.joint else ''}{settings.kind} tokenizer of {settings.vocab_size:,} pieces")
 
-    def train(*sides: int) -> Vocabulary:
+    def train(*sides: int) -> SentencePieceModel:
         texts = training_texts(data, sides, say)
         return train_vocabulary(texts, settings.kind, settings.vocab_size, settings.character_coverage)
 
     if settings.joint:
         joint = train(0, 1)
-        return Tokenizer(joint, joint, data.lowercase)
-    return Tokenizer(train(0), train(1), data.lowercase)
+        return TokenizerPair(joint, joint, data.lowercase)
+    return TokenizerPair(train(0), train(1), data.lowercase)
 
 
 def training_texts(data: DataConfig, sides: tuple[int, ...], say: Say) -> Iterator[str]:
@@ -149,7 +156,7 @@ def training_texts(data: DataConfig, sides: tuple[int, ...], say: Say) -> Iterat
 
 
 def get_store(
-    corpus: CorpusConfig, data: DataConfig, tokenizer: Tokenizer, cache: Path, say: Say
+    corpus: CorpusConfig, data: DataConfig, tokenizer: TokenizerPair, cache: Path, say: Say
 ) -> tuple[PairStore, bool]:
     """The encoded pairs of a corpus, and whether they had to be encoded."""
     filters = data.filters
@@ -176,7 +183,7 @@ def get_store(
 def append_kept(
     writer: PairStoreWriter,
     pairs: list[Pair],
-    tokenizer: Tokenizer,
+    tokenizer: TokenizerPair,
     filters: FilterConfig,
     report: FilterReport,
     prefix: str = "",
@@ -188,7 +195,7 @@ def append_kept(
     kept = []
     for row, ((src_text, tgt_text), src_ids, tgt_ids) in enumerate(zip(texts, src, tgt, strict=True)):
         said = src_text.removeprefix(prefix).strip() if prefix else src_text
-        what = fate(said, tgt_text, src_ids, tgt_ids, filters)
+        what = filter_reason(said, tgt_text, src_ids, tgt_ids, filters)
         report.count(what)
         if what == "kept":
             kept.append(row)
@@ -210,7 +217,7 @@ def tokenizer_determinants(data: DataConfig) -> dict[str, Any]:
 
 
 def store_determinants(
-    corpus: CorpusConfig, filters: FilterConfig, tokenizer: Tokenizer, with_text: bool
+    corpus: CorpusConfig, filters: FilterConfig, tokenizer: TokenizerPair, with_text: bool
 ) -> dict[str, Any]:
     return {
         "format": [PREPARE_FORMAT, STORE_FORMAT],

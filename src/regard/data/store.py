@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.cache import settle, temporary_folder, write_synced
+from regard.data.content_cache import settle, temporary_folder, write_synced
 from regard.errors import DataError
 
 STORE_FORMAT = 1

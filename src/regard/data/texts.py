@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig
-from regard.data.batches import Place
-from regard.data.cache import digest, settle, temporary_folder, write_synced
+from regard.data.batches import DataPosition
+from regard.data.content_cache import digest, settle, temporary_folder, write_synced
 from regard.data.corpus import check_training, expand, is_part, missing_file
 from regard.data.lines import read_lines
 from regard.data.prepare import Progress, Say, corpus_identity
 from regard.data.store import PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
-from regard.text.characters import Characters
-from regard.text.lexicon import Lexicon, SentencePieces, read_lexicon
-from regard.text.vocabulary import MASK_PIECE, Vocabulary
-from regard.text.vocabulary_training import train_vocabulary
+from regard.tokenizers.characters import CharacterTokenizer
+from regard.tokenizers.protocol import SentencePieceTokenizer, Tokenizer, read_tokenizer
+from regard.tokenizers.sentencepiece import MASK_PIECE, SentencePieceModel
+from regard.tokenizers.training import train_vocabulary
 
 TEXTS_FORMAT = 1  # raise it when the same input would be encoded differently
 TEXTS_AT_ONCE = 10_000
@@ -40,14 +40,14 @@ Ids = npt.NDArray[np.int64]
 class PreparedTexts:
     """All that training on running text needs to know of it."""
 
-    lexicon: Lexicon
+    lexicon: Tokenizer
     train: list[npt.NDArray[Any]]  # a corpus each: tokens, the ends of texts among them
     weights: list[float]
     valid: npt.NDArray[Any]
 
 
 def prepare_texts(
-    data: DataConfig, cache: Path, say: Say, lexicon: Lexicon | None = None, symbols: Sequence[str] = (MASK_PIECE,)
+    data: DataConfig, cache: Path, say: Say, lexicon: Tokenizer | None = None, symbols: Sequence[str] = (MASK_PIECE,)
 ) -> PreparedTexts:
     """Check every corpus, get a vocabulary, encode. With `lexicon`, that one is taken; a new one has the `symbols`."""
     check_texts(data)
@@ -98,27 +98,27 @@ def read_texts(corpus: CorpusConfig) -> Iterator[str]:
 
 def get_lexicon(
     data: DataConfig, texts: Iterator[str], cache: Path, say: Say, symbols: Sequence[str] = (MASK_PIECE,)
-) -> Lexicon:
+) -> Tokenizer:
     """The vocabulary that the settings ask for: read, found in the cache, or learnt from the texts."""
     settings = data.tokenizer
     if settings.files:
         if len(settings.files) > 1:
             raise ConfigError("a model of one text has one vocabulary: give data.tokenizer.files one file")
-        return SentencePieces(Vocabulary(expand(settings.files[0]).read_bytes()), data.lowercase)
+        return SentencePieceTokenizer(SentencePieceModel(expand(settings.files[0]).read_bytes()), data.lowercase)
     determinants = {"format": TEXTS_FORMAT, "corpora": [identity(corpus) for corpus in data.train]}
     how = {"lowercase": data.lowercase, "tokenizer": dataclasses.asdict(settings), "symbols": list(symbols)}
     folder = cache / "lexicon" / digest(determinants | how)
     if files := {path.name: path.read_bytes() for path in folder.glob("*")}:
-        return read_lexicon(files, data.lowercase)
-    lexicon: Lexicon
+        return read_tokenizer(files, data.lowercase)
+    lexicon: Tokenizer
     if settings.kind == "characters":
-        lexicon = Characters.of(texts, settings.vocab_size, data.lowercase)
+        lexicon = CharacterTokenizer.of(texts, settings.vocab_size, data.lowercase)
     else:
         say(f"training a {settings.kind} tokenizer of {settings.vocab_size:,} pieces")
         cased = (text.lower() if data.lowercase else text for text in texts)
         coverage = settings.character_coverage
         vocabulary = train_vocabulary(cased, settings.kind, settings.vocab_size, coverage, symbols=symbols)
-        lexicon = SentencePieces(vocabulary, data.lowercase)
+        lexicon = SentencePieceTokenizer(vocabulary, data.lowercase)
     temporary = temporary_folder(folder)
     for name, content in lexicon.files().items():
         write_synced(temporary / name, content)
@@ -126,7 +126,7 @@ def get_lexicon(
     return lexicon
 
 
-def get_tokens(corpus: CorpusConfig, lexicon: Lexicon, cache: Path, say: Say) -> npt.NDArray[Any]:
+def get_tokens(corpus: CorpusConfig, lexicon: Tokenizer, cache: Path, say: Say) -> npt.NDArray[Any]:
     """The tokens of a corpus, each text followed by its end."""
     files = {name: digest({"content": content.hex()}) for name, content in lexicon.files().items()}
     determinants = {"format": TEXTS_FORMAT, "corpus": identity(corpus), "lexicon": files, "lower": lexicon.lowercase}
@@ -169,7 +169,7 @@ class Windows:
             )
         self.tokens_per_epoch = float(sum(self._counts) * length)
 
-    def iterate(self, place: Place) -> Iterator[tuple[Ids, Place]]:
+    def iterate(self, place: DataPosition) -> Iterator[tuple[Ids, DataPosition]]:
         """windows_BL, and where the next one is."""
         epoch, number = place.epoch, place.batch
         while True:
@@ -178,7 +178,7 @@ class Windows:
             for batch in range(number, n_batches):
                 chosen = starts[batch * self._rows : (batch + 1) * self._rows]
                 windows = np.stack([self._tokens[c][start : start + self._length] for c, start in chosen])
-                after = Place(epoch, 0, batch + 1) if batch + 1 < n_batches else Place(epoch + 1)
+                after = DataPosition(epoch, 0, batch + 1) if batch + 1 < n_batches else DataPosition(epoch + 1)
                 yield windows.astype(np.int64), after
             epoch, number = epoch + 1, 0
 

@@ -28,22 +28,22 @@ from regard.decode.constraints import (
     stack_prefixes,
 )
 from regard.decode.engine import Engine
-from regard.decode.found import Found, FullBeamFound, PaperFound, rank
-from regard.decode.hypothesis import Hypothesis, Living
-from regard.decode.model import SearchModel, State, move_rows
+from regard.decode.finished import FinishedHypotheses, FullBeamFinishedHypotheses, PaperFinishedHypotheses, rank
+from regard.decode.hypotheses import ActiveHypotheses, Hypothesis
+from regard.decode.protocols import SearchModel, State, move_rows
 from regard.decode.ranking import select_best
 from regard.errors import ConfigError
-from regard.text.tokenizer import BOS, EOS
+from regard.tokenizers.pair import BOS, EOS
 
 
 @dataclass(frozen=True)
 class BeamStep:
     """One step as an observer sees it: what was alive, what it could become, what it became."""
 
-    living: Living
+    living: ActiveHypotheses
     log_prob_RC: Tensor  # of the best next words of each row, at least as many as the beam; what is forbidden: -inf
     token_RC: Tensor
-    grown: Living  # the candidates that were taken, N of them
+    grown: ActiveHypotheses  # the candidates that were taken, N of them
     parent_N: Tensor  # the row of `living` that each grew from
     ended_N: Tensor
     cut_N: Tensor
@@ -75,18 +75,20 @@ def beam_search(
         return model.beam_search(src_BM, beam, length_penalty, lengths, n_best)
     forced_BP = stack_prefixes(prefixes, lengths, src_BM.device)
     full = rule == "huggingface" and beam > 1
-    found: Found = (FullBeamFound if full else PaperFound)(lengths, beam if full else n_best, length_penalty, rule)
+    found: FinishedHypotheses = (FullBeamFinishedHypotheses if full else PaperFinishedHypotheses)(
+        lengths, beam if full else n_best, length_penalty, rule
+    )
     candidates = 2 * beam if full else beam
     barred = NEVER_CHOSEN_THERE if rule == "huggingface" else NEVER_CHOSEN
     if not lengths:
         return []
     length_B = torch.tensor(lengths, device=src_BM.device)
     state = model.begin(src_BM, max(lengths))
-    living = Living.start(len(lengths), src_BM.device)
+    living = ActiveHypotheses.start(len(lengths), src_BM.device)
     tokens_R = torch.full_like(living.sentence, BOS)
     for position in range(max(lengths)):
         forced_R = forced_now(forced_BP, living.sentence, position)
-        words = best_words(model, tokens_R, state, living.ids, forced_R, no_repeat_ngram, candidates, barred)
+        words = best_tokens(model, tokens_R, state, living.ids, forced_R, no_repeat_ngram, candidates, barred)
         if rule == "huggingface":
             words = end_last(words, length_B[living.sentence] == position + 1)
         grown, parent_N = continue_rows(living, words, len(lengths), beam, candidates)
@@ -116,7 +118,7 @@ def check_options(beam: int, length_penalty: float, n_best: int) -> None:
         raise ConfigError(f"n_best = {n_best} is not possible with beam = {beam}; it must be from 1 to the beam")
 
 
-def best_words(
+def best_tokens(
     model: SearchModel[State],
     tokens_R: Tensor,
     state: State,
@@ -140,8 +142,8 @@ def end_last(words: tuple[Tensor, Tensor], last_R: Tensor) -> tuple[Tensor, Tens
 
 
 def continue_rows(
-    living: Living, words: tuple[Tensor, Tensor], sentences: int, beam: int, candidates: int
-) -> tuple[Living, Tensor]:
+    living: ActiveHypotheses, words: tuple[Tensor, Tensor], sentences: int, beam: int, candidates: int
+) -> tuple[ActiveHypotheses, Tensor]:
     """The best one-token continuations of each sentence, best first, and the row each one came from.
 
     A sentence has up to `beam` rows, and gets up to `candidates` continuations.

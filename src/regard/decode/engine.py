@@ -23,23 +23,24 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import Precision
-from regard.core.attention import MultiHeadAttention
+from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.feedforward import FeedForward
-from regard.core.native import library
 from regard.core.norms import LayerNorm
 from regard.core.positions import LearnedPositions, Positions, RotaryPositions, sinusoids
 from regard.core.precision import choose_dtype, cpu_has_vnni
 from regard.decode.constraints import NEVER_CHOSEN, not_numbers
-from regard.decode.hypothesis import Hypothesis, penalise_length
-from regard.decode.model import SearchModel
+from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
+from regard.decode.protocols import SearchModel
 from regard.errors import ConfigError
+from regard.kernels import loader
+from regard.kernels.loader import library
 from regard.models.transformer import Transformer
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import BOS, EOS, PAD
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import BOS, EOS, PAD
 
-SOURCE = Path(__file__).with_name("engine.cpp")
-Form = Literal["float32", "bfloat16", "int8"]
-FORMS: tuple[Form, ...] = ("float32", "bfloat16", "int8")  # as engine.cpp numbers them
+SOURCE = Path(loader.__file__).with_name("engine.cpp")
+NumberFormat = Literal["float32", "bfloat16", "int8"]
+NUMBER_FORMATS: tuple[NumberFormat, ...] = ("float32", "bfloat16", "int8")  # as engine.cpp numbers them
 ACTIVATIONS = {"relu": 0, "gelu": 1, "swiglu": 2, "swish": 3}
 POINTER, INTEGER, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -84,7 +85,7 @@ class Search(ctypes.Structure):
 def build_searcher(model: TranslationModel, precision: Precision) -> SearchModel[Any]:
     """What to search with: an engine where there is one for the model on this machine, else the model itself."""
     device = model.output.weight.device
-    form: Form = fastest_form() if precision == "auto" else precision
+    form: NumberFormat = fastest_number_format() if precision == "auto" else precision
     if isinstance(model, Transformer) and (engine := build_engine(model, form)) is not None:
         return engine
     if precision == "int8":
@@ -98,12 +99,12 @@ def build_searcher(model: TranslationModel, precision: Precision) -> SearchModel
     return model
 
 
-def fastest_form() -> Form:
+def fastest_number_format() -> NumberFormat:
     """int8 where the CPU has units for it."""
     return "int8" if cpu_has_vnni() else "float32"
 
 
-def build_engine(model: Transformer, form: Form) -> Engine | None:
+def build_engine(model: Transformer, form: NumberFormat) -> Engine | None:
     """The engine of a model; None where this machine or the model does not allow one."""
     c, weight = model.config, model.output.weight
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
@@ -117,9 +118,9 @@ def build_engine(model: Transformer, form: Form) -> Engine | None:
 
 
 class Engine:
-    """Offers a search what the model itself does (decode/model.py), and whole beam searches besides."""
+    """Offers a search what the model itself does (decode/protocols.py), and whole beam searches besides."""
 
-    def __init__(self, model: Transformer, form: Form, native: ctypes.CDLL) -> None:
+    def __init__(self, model: Transformer, form: NumberFormat, native: ctypes.CDLL) -> None:
         self.model, self.form = model, form
         self.call = {name: bind(native, f"regard_{name}", *kinds) for name, kinds in FUNCTIONS.items()}
         self.src_positions = PositionTable(model.src_positions, model.config.d_model)
@@ -137,7 +138,7 @@ class Engine:
         )
         scale = model.tgt_embedding.scale
         self.handle = self.call["engine"](
-            *(FORMS.index(form), ctypes.addressof(sizes), norm.eps, scale),  # type: ignore[union-attr]
+            *(NUMBER_FORMATS.index(form), ctypes.addressof(sizes), norm.eps, scale),  # type: ignore[union-attr]
             *(addresses.ctypes.data, barred.ctypes.data, len(barred)),
         )
         self.allowed: npt.NDArray[np.int64] | None = None  # the only tokens to write, in order
@@ -191,7 +192,7 @@ class Engine:
         """What beam.py finds by the paper's rule, in one call. There is at least one source."""
         room, places = max(max_lengths), len(src_BM) * n_best
         sources = self.sources(src_BM, room)
-        divisors = np.array([penalise_length(length, length_penalty) for length in range(room + 1)])
+        divisors = np.array([length_penalty_divisor(length, length_penalty) for length in range(room + 1)])
         limits = np.array(max_lengths, np.int64)
         found_ids, log_probs = np.empty((places, room), np.int64), np.empty((places, room), np.float32)
         totals, lengths = np.empty(places, np.float32), np.empty(places, np.int64)

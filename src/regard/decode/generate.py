@@ -20,15 +20,15 @@ from torch import Tensor
 from regard.decode.constraints import block_repeats
 from regard.decode.sampling import check_options, draw_tokens, uniforms
 from regard.errors import ConfigError, RegardError
-from regard.models.language import LanguageModel
-from regard.text.lexicon import Lexicon
+from regard.models.language_model import LanguageModel
+from regard.tokenizers.protocol import Tokenizer
 
 ENDED = -1  # in the place of a token: the text of this row had ended before
 FIRST_ROOM = 4096  # tokens that a model without a limit is given room for, until it has written as many
 
 
 @dataclass(frozen=True)
-class Manner:
+class SamplingOptions:
     """How to choose the next token. `top_k` = 1 is greedy; 0 and `top_p` = 1 cut nothing."""
 
     temperature: float = 1.0
@@ -39,9 +39,9 @@ class Manner:
 
 def generate(
     model: LanguageModel,
-    lexicon: Lexicon,
+    lexicon: Tokenizer,
     prompt: Sequence[int],
-    how: Manner,
+    how: SamplingOptions,
     *,
     max_tokens: int,
     seeds: Sequence[int],
@@ -58,7 +58,12 @@ def generate(
 
 @torch.inference_mode()
 def draw_texts(
-    model: LanguageModel, lexicon: Lexicon, prompt: Sequence[int], how: Manner, max_tokens: int, seeds: Sequence[int]
+    model: LanguageModel,
+    lexicon: Tokenizer,
+    prompt: Sequence[int],
+    how: SamplingOptions,
+    max_tokens: int,
+    seeds: Sequence[int],
 ) -> Iterator[tuple[Tensor, Tensor]]:
     device = model.output.weight.device
     ids_RT = torch.tensor([list(prompt)], device=device).repeat(len(seeds), 1)
@@ -85,7 +90,7 @@ def draw_texts(
 class Window:
     """What the model sees of the text at once, and what it remembers of it."""
 
-    def __init__(self, model: LanguageModel, lexicon: Lexicon, length: int) -> None:
+    def __init__(self, model: LanguageModel, lexicon: Tokenizer, length: int) -> None:
         """`length`: the most that the text may come to."""
         self.model, self.lexicon, self.length = model, lexicon, length
         self.room = min(length, model.longest_text or FIRST_ROOM)
@@ -122,7 +127,7 @@ def log_probabilities(logits_RV: Tensor, length: int) -> Tensor:
     return log_probs_RV
 
 
-def spell_out(tokens: Iterable[int], lexicon: Lexicon, begins: bool = False) -> Iterator[str]:
+def spell_out(tokens: Iterable[int], lexicon: Tokenizer, begins: bool = False) -> Iterator[str]:
     """The text of tokens as they come, in parts that are whole characters.
 
     `begins`: there is no text before them, so that a space in front would be one too many.

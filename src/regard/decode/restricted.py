@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.engine import Engine
-from regard.decode.model import SearchModel, State
+from regard.decode.protocols import SearchModel, State
 
 
 def restrict(model: SearchModel[Any], allowed: npt.NDArray[np.int64]) -> SearchModel[Any]:

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from regard.config import BeamRule
 from regard.decode.constraints import allow, check_lengths, forced_now, stack_prefixes
-from regard.decode.hypothesis import Hypothesis, Living
-from regard.decode.model import SearchModel, State, move_rows
+from regard.decode.hypotheses import ActiveHypotheses, Hypothesis
+from regard.decode.protocols import SearchModel, State, move_rows
 from regard.decode.ranking import select_best
 from regard.errors import ConfigError
-from regard.text.tokenizer import BOS, EOS
+from regard.tokenizers.pair import BOS, EOS
 
 
 @torch.inference_mode()
@@ -59,7 +59,7 @@ def sample_search(
     found: dict[int, Hypothesis] = {}
     state = model.begin(src_BM, max(lengths))
     move_rows(state, owner_S, before=len(lengths))
-    living = Living.start(len(owner_S), src_BM.device)
+    living = ActiveHypotheses.start(len(owner_S), src_BM.device)
     tokens_R = torch.full_like(living.sentence, BOS)
     for position in range(max(lengths)):
         logits_RV = model.step(tokens_R, state)

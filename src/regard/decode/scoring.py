@@ -15,10 +15,10 @@ from torch import Tensor
 
 from regard.config import BeamRule
 from regard.decode.constraints import check_ids, not_numbers
-from regard.decode.hypothesis import Hypothesis, penalise_length
-from regard.decode.model import SearchModel, State
+from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
+from regard.decode.protocols import SearchModel, State
 from regard.errors import ConfigError
-from regard.text.tokenizer import BOS, EOS, PAD
+from regard.tokenizers.pair import BOS, EOS, PAD
 
 
 @torch.inference_mode()
@@ -52,6 +52,6 @@ def score_translations(
             if math.isnan(log_prob):
                 raise not_numbers(place)
         total = sum(token_log_probs)
-        score = total / penalise_length(len(token_log_probs), length_penalty, rule)
+        score = total / length_penalty_divisor(len(token_log_probs), length_penalty, rule)
         scored.append(Hypothesis(tuple(ids), score, total, token_log_probs, finished=True))
     return scored

@@ -13,12 +13,12 @@ from regard.config import DecodeConfig
 from regard.decode.batching import plan_batches, share_batches
 from regard.decode.beam import BeamStep, beam_search
 from regard.decode.engine import Engine
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.model import SearchModel, State, limit_lengths
+from regard.decode.hypotheses import Hypothesis
+from regard.decode.protocols import SearchModel, State, limit_lengths
 from regard.decode.restricted import restrict
 from regard.decode.sampling import sample_search, spread_seed
 from regard.decode.shortlist import Shortlist
-from regard.text.tokenizer import EOS, PAD
+from regard.tokenizers.pair import EOS, PAD
 
 Ids = Sequence[int]
 # An engine's batch, at most: int8 is slower beyond, float32 a little faster, and the last batches keep a core waiting.

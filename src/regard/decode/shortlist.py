@@ -1,6 +1,6 @@
 """Which target pieces a translation may need, by the pieces of its source: a lexical shortlist (Jean et al. 2015, 3.2).
 
-For each source piece: the target pieces it is mostly translated by (data/dictionary.py) and the one that is written
+For each source piece: the target pieces it is mostly translated by (data/ibm_model_1.py) and the one that is written
 the same, so that names can be copied. For every source: the most frequent target pieces, the end of the sentence, and
 the bytes, with which any text can be written. In a model folder it is one safetensors file of three arrays.
 """
@@ -17,13 +17,13 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from regard.data.dictionary import learn_dictionary
+from regard.data.ibm_model_1 import learn_dictionary
 from regard.data.prepare import Say
 from regard.data.store import PairStore
 from regard.errors import ConfigError, ModelFolderError
-from regard.folder import SHORTLIST, read_shortlist
+from regard.model_folder.folder import SHORTLIST, read_shortlist
 from regard.text.normalise import SPACE_MARK
-from regard.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from regard.tokenizers.pair import BOS, EOS, PAD, UNK, TokenizerPair
 
 TRANSLATIONS = 100  # of a source piece
 FREQUENT = 400
@@ -61,7 +61,7 @@ class Shortlist:
 
 def learn_shortlist(
     stores: Sequence[PairStore],
-    tokenizer: Tokenizer,
+    tokenizer: TokenizerPair,
     say: Say,
     translations: int = TRANSLATIONS,
     frequent: int = FREQUENT,
@@ -89,7 +89,7 @@ def count_pieces(stores: Sequence[PairStore], size: int) -> Tokens:
     return counts
 
 
-def writing_pieces(tokenizer: Tokenizer) -> list[int]:
+def writing_pieces(tokenizer: TokenizerPair) -> list[int]:
     """What any text can be written with, in a vocabulary that has bytes: these, and the space."""
     target = tokenizer.tgt
     pieces = target.pieces(range(target.size))

@@ -15,8 +15,8 @@ import torch
 
 from regard.config import BeamRule
 from regard.decode.beam import BeamStep
-from regard.decode.hypothesis import Hypothesis, penalise_length
-from regard.text.tokenizer import EOS
+from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
+from regard.tokenizers.pair import EOS
 
 State = Literal["alive", "pruned", "finished", "cut", "best"]
 MOST_PRUNED = 20_000  # nodes; a tree that nobody could look at
@@ -45,7 +45,7 @@ class BeamTree:
 
     def observe(self, step: BeamStep) -> None:
         number = step.living.ids.shape[1]
-        divisor = penalise_length(number + 1, self.length_penalty, self.rule)
+        divisor = length_penalty_divisor(number + 1, self.length_penalty, self.rule)
         taken = self.add_taken(step, number, divisor)
         self.add_pruned(step, number, divisor)
         alive = step.rows_R.tolist()

@@ -22,13 +22,12 @@ import torch
 from regard.config import DecodeConfig, to_dict
 from regard.decode.beam import BeamStep
 from regard.decode.constraints import check_ids
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.model import SearchModel
+from regard.decode.hypotheses import Hypothesis
+from regard.decode.protocols import SearchModel
 from regard.decode.search import search
 from regard.errors import ConfigError
 from regard.inspect.beam_tree import BeamTree
 from regard.inspect.blocks import count_layers, most_active, stages
-from regard.inspect.card import card_of
 from regard.inspect.heads import head_figures
 from regard.inspect.intervention_json import to_json as interventions_to_json
 from regard.inspect.interventions import (
@@ -39,15 +38,16 @@ from regard.inspect.interventions import (
     intervened,
     without_mask,
 )
+from regard.inspect.model_summary import card_of
 from regard.inspect.next_token import Guess, Opinion, logit_lens, next_token
 from regard.inspect.parameter import pack_parameter
 from regard.inspect.trace import Trace, trace_translation
 from regard.inspect.wire import pack
 from regard.inspect.writing import Writing
-from regard.models.translation import TranslationModel
+from regard.models.translation_model import TranslationModel
 from regard.text.normalise import normalise
-from regard.text.segmentation import segment
-from regard.text.tokenizer import EOS, Tokenizer, Vocabulary
+from regard.tokenizers.pair import EOS, SentencePieceModel, TokenizerPair
+from regard.tokenizers.segmentation import segment
 
 HEAD_FIRST = ("q", "k", "v", "scores", "weights", "head_out")
 LENS_GUESSES = 5
@@ -71,7 +71,7 @@ class Explored(Protocol):
     src_lang: str
     tgt_lang: str
     decode: DecodeConfig
-    tokenizer: Tokenizer
+    tokenizer: TokenizerPair
     model: TranslationModel
     device: torch.device
     max_whole: int
@@ -117,11 +117,11 @@ class Explorer:
         self.limits = limits
 
     @property
-    def src(self) -> Vocabulary:
+    def src(self) -> SentencePieceModel:
         return self.translator.tokenizer.src
 
     @property
-    def tgt(self) -> Vocabulary:
+    def tgt(self) -> SentencePieceModel:
         return self.translator.tokenizer.tgt
 
     @property
@@ -258,7 +258,7 @@ class Explorer:
         named = self.named(self.tgt, [number for number, _ in tokens])
         return [{**one, "log_prob": log_prob} for one, (_, log_prob) in zip(named, tokens, strict=True)]
 
-    def named(self, vocabulary: Vocabulary, ids: Sequence[int]) -> list[dict[str, Any]]:
+    def named(self, vocabulary: SentencePieceModel, ids: Sequence[int]) -> list[dict[str, Any]]:
         return [{"id": i, "piece": piece} for i, piece in zip(ids, vocabulary.pieces(ids), strict=True)]
 
     # -- trace

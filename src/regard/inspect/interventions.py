@@ -29,7 +29,7 @@ from typing import Literal, assert_never
 from torch import Tensor, nn
 
 from regard.config import listed
-from regard.core.attention import MultiHeadAttention
+from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.positions import Positions
 from regard.core.taps import listen, tap_paths
 from regard.errors import ConfigError

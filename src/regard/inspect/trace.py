@@ -19,8 +19,8 @@ from regard.core.taps import record
 from regard.decode.search import pad_sources
 from regard.errors import ConfigError
 from regard.inspect.alignment import word_alignment
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import BOS, EOS
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import BOS, EOS
 
 
 @dataclass(frozen=True)

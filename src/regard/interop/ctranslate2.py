@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from regard.config import ModelConfig
+from regard.config import TransformerConfig
 from regard.errors import ConfigError, ModelFolderError
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, read_description, read_weights
-from regard.text.tokenizer import BOS, EOS, UNK, Tokenizer, Vocabulary
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, read_description, read_weights
+from regard.tokenizers.pair import BOS, EOS, UNK, SentencePieceModel, TokenizerPair
 
 LONGEST = 2048  # places in the table of positions that CTranslate2 gets
 POSITIONS = ("sinusoidal", "learned", "none")
@@ -34,7 +34,7 @@ def export_ctranslate2(folder: Path, output: Path, quantization: str | None = No
         raise ModelFolderError(f"{output} exists already; name another folder")
     description = read_description(folder)
     config = description.model
-    if not isinstance(config, ModelConfig):
+    if not isinstance(config, TransformerConfig):
         raise ConfigError(f"{folder} is a model of the family {config.family!r}; CTranslate2 runs Transformers alone")
     if config.position not in POSITIONS:
         raise ConfigError(
@@ -52,7 +52,7 @@ def export_ctranslate2(folder: Path, output: Path, quantization: str | None = No
             (temporary / name).write_bytes(proto)
 
 
-def build_spec(config: ModelConfig, description: ModelDescription, weights: Weights) -> Any:
+def build_spec(config: TransformerConfig, description: ModelDescription, weights: Weights) -> Any:
     """CTranslate2's description of the model, with every weight in its place."""
     from ctranslate2.specs import TransformerSpec, common_spec
 
@@ -81,11 +81,11 @@ def build_spec(config: ModelConfig, description: ModelDescription, weights: Weig
         fill_attention(layer.self_attention, f"decoder.{i}.attention", f"decoder.{i}.around_attention", weights)
         fill_attention(layer.attention, f"decoder.{i}.cross", f"decoder.{i}.around_cross", weights)
         fill_ffn(layer.ffn, f"decoder.{i}", config, weights)
-    name_tokens(spec, Tokenizer.from_files(description.tokenizer, description.lowercase))
+    name_tokens(spec, TokenizerPair.from_files(description.tokenizer, description.lowercase))
     return spec
 
 
-def fill_ends(spec: Any, config: ModelConfig, weights: Weights) -> None:
+def fill_ends(spec: Any, config: TransformerConfig, weights: Weights) -> None:
     """Embeddings, positions, the last norms and the output."""
     target = weights["tgt_embedding.weight"]
     source = weights.get("src_embedding.weight", target)
@@ -101,7 +101,7 @@ def fill_ends(spec: Any, config: ModelConfig, weights: Weights) -> None:
         fill_norm(spec.decoder.layer_norm, "decoder_norm", weights)
 
 
-def position_table(name: str, config: ModelConfig, weights: Weights) -> np.ndarray:
+def position_table(name: str, config: TransformerConfig, weights: Weights) -> np.ndarray:
     if config.position == "learned":
         return weights[f"{name}.table_LD"]
     if config.position == "none":
@@ -122,7 +122,7 @@ def fill_attention(spec: Any, name: str, around: str, weights: Weights) -> None:
     fill_norm(spec.layer_norm, f"{around}.norm", weights)
 
 
-def fill_ffn(spec: Any, layer: str, config: ModelConfig, weights: Weights) -> None:
+def fill_ffn(spec: Any, layer: str, config: TransformerConfig, weights: Weights) -> None:
     if config.ffn in GATED:
         weight, bias = weights[f"{layer}.ffn.up.weight"], weights[f"{layer}.ffn.up.bias"]
         for linear, rows in (
@@ -146,8 +146,8 @@ def fill_norm(spec: Any, name: str, weights: Weights) -> None:
         spec.beta = weights[f"{name}.bias"]
 
 
-def name_tokens(spec: Any, tokenizer: Tokenizer) -> None:
-    def pieces(vocabulary: Vocabulary) -> list[str]:
+def name_tokens(spec: Any, tokenizer: TokenizerPair) -> None:
+    def pieces(vocabulary: SentencePieceModel) -> list[str]:
         return vocabulary.pieces(range(vocabulary.size))
 
     source, target = pieces(tokenizer.src), pieces(tokenizer.tgt)

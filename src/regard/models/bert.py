@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import BertConfig, FeedForwardKind, to_dict
-from regard.core.attention import MultiHeadAttention
+from regard.core.attention.build import build_attention
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding
 from regard.core.feedforward import activate
@@ -34,7 +34,7 @@ from regard.core.positions import LearnedPositions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
 from regard.errors import ConfigError
-from regard.text.tokenizer import PAD
+from regard.tokenizers.pair import PAD
 
 SPREAD, SPREAD_WIDTH = 0.02, 768  # of the weights at first, in a model so wide; in a narrower one they are larger
 FOLLOWS, RANDOM = 0, 1  # what `next_logits` tells apart
@@ -50,7 +50,8 @@ class Layer(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        c = config
+        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "encoder", c.attention_dropout)
         self.ffn = build_ffn(config.d_model, config.d_ff, config.ffn, 0.0, True, to_dict(config.moe))
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 

@@ -12,9 +12,9 @@ from regard.config import (
     DeepSeekConfig,
     FamilyConfig,
     GptConfig,
-    ModelConfig,
     RecurrentConfig,
     T5Config,
+    TransformerConfig,
     ViTConfig,
 )
 from regard.errors import ConfigError
@@ -24,7 +24,7 @@ from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentModel
 from regard.models.t5 import T5
 from regard.models.transformer import Transformer
-from regard.models.translation import TranslationModel
+from regard.models.translation_model import TranslationModel
 from regard.models.vit import ViT
 
 Kind = TypeVar("Kind", bound=nn.Module)
@@ -32,7 +32,7 @@ Kind = TypeVar("Kind", bound=nn.Module)
 
 def build_model(config: FamilyConfig, initialise: bool = True) -> nn.Module:
     match config:
-        case ModelConfig():
+        case TransformerConfig():
             return Transformer(config, initialise)
         case RecurrentConfig():
             return RecurrentModel(config, initialise)
@@ -75,7 +75,7 @@ class Use:
 
 def use_of(config: FamilyConfig) -> Use:
     match config:
-        case ModelConfig() | RecurrentConfig() | T5Config():
+        case TransformerConfig() | RecurrentConfig() | T5Config():
             return Use("translates", 'regard translate "…"')
         case GptConfig() | DeepSeekConfig():
             return Use("goes on with a text", 'regard generate "…"')
@@ -84,7 +84,9 @@ def use_of(config: FamilyConfig) -> Use:
         case BertConfig(heads=heads) if "masked" in heads:
             return Use("reads", 'regard fill "… [MASK] …"')
         case BertConfig():
-            return Use("reads", "regard.Reader in Python: without a head it says no more than which texts are alike")
+            return Use(
+                "reads", "regard.TextEncoder in Python: without a head it says no more than which texts are alike"
+            )
         case ViTConfig():
             return Use("looks at images", "regard classify PICTURE")
         case _:

@@ -1,9 +1,9 @@
 """DeepSeek-V3 (DeepSeek-AI 2024): a decoder with latent attention and, in all layers but the first few, experts.
 
-The two ideas are core/latent.py, which makes the cache small, and core/moe.py, which makes the model large and its
-steps cheap. Around them stands what had become usual by then: the norms before the sublayers, and one after the last,
-all of them RMSNorm; SwiGLU; rotary positions; no biases. Left out: the module that predicts a second token ahead
-(section 2.2), which serves training and speculation and is not needed to run the model.
+The two ideas are core/attention/latent.py, which makes the cache small, and core/moe.py, which makes the model large
+and its steps cheap. The rest is standard: pre-norm with RMSNorm and a final norm; SwiGLU; rotary positions; no biases.
+Left out: the multi-token prediction module (section 2.2), which serves training and speculative decoding and is not
+needed to run the model.
 
 Shapes: B batch, L length, D model, V vocabulary, R rows of texts being written.
 """
@@ -14,17 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import DeepSeekConfig, to_dict
+from regard.core.attention.build import build_attention
+from regard.core.attention.latent import LatentCache
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding
-from regard.core.latent import LatentAttention, LatentCache
 from regard.core.linear import Linear
 from regard.core.masks import causal_mask
 from regard.core.moe import Experts, Router, build_ffn
 from regard.core.norms import RMSNorm
-from regard.core.positions import RotaryPositions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
-from regard.models.language import LanguageModel, TextState
+from regard.models.language_model import LanguageModel, TextState
 
 SPREAD = 0.5  # of the weights at first, times d_model^-0.5: at the paper's width its 0.006 (section 4.2)
 
@@ -35,10 +35,7 @@ class Layer(nn.Module):
     def __init__(self, config: DeepSeekConfig, dense: bool) -> None:
         super().__init__()
         c = config
-        positions = RotaryPositions(c.rotary_size, c.rotary_base, c.rotary_stretch, c.rotary_length)
-        self.attention = LatentAttention(
-            c.d_model, c.n_heads, c.head_size, c.value_size, c.kv_rank, c.q_rank, positions
-        )
+        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "decoder")
         self.ffn = build_ffn(c.d_model, c.d_ff, "swiglu" if dense else "moe", 0.0, False, to_dict(c.moe))
         self.around_attention = Residual(c.d_model, "pre", "rmsnorm", c.dropout, c.norm_eps)
         self.around_ffn = Residual(c.d_model, "pre", "rmsnorm", c.dropout, c.norm_eps)

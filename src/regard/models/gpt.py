@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import GptConfig, to_dict
-from regard.core.attention import MultiHeadAttention
+from regard.core.attention.build import build_attention
 from regard.core.cache import GrowingCache
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding
@@ -24,7 +24,7 @@ from regard.core.norms import LayerNorm
 from regard.core.positions import LearnedPositions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
-from regard.models.language import LanguageModel, TextState
+from regard.models.language_model import LanguageModel, TextState
 
 SPREAD = 0.02  # of the weights at first
 
@@ -38,7 +38,8 @@ class Layer(nn.Module):
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        c = config
+        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "decoder", c.attention_dropout)
         self.ffn = build_ffn(config.d_model, config.d_ff, config.ffn, 0.0, True, to_dict(config.moe))
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 

@@ -16,11 +16,11 @@ import torch
 from torch import nn
 
 from regard.config import FamilyConfig, TranslationConfig, vocabulary_sizes
-from regard.core.additive import AdditiveAttention, DotAttention
-from regard.core.attention import MultiHeadAttention
+from regard.core.attention.additive import AdditiveAttention, DotAttention
+from regard.core.attention.latent import LatentAttention
+from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.embeddings import Embedding
 from regard.core.feedforward import GATED, FeedForward
-from regard.core.latent import LatentAttention
 from regard.core.moe import Experts, Router, SharedExperts
 from regard.core.norms import LayerNorm, RMSNorm
 from regard.core.positions import Positions
@@ -30,7 +30,7 @@ from regard.errors import ConfigError
 from regard.models.bert import Bert, MaskedHead, Pooler
 from regard.models.build import build_model
 from regard.models.recurrent import Bridge, DecoderLayer, DeepOutput
-from regard.models.translation import TranslationModel
+from regard.models.translation_model import TranslationModel
 from regard.models.vit import ClassHead, PatchEmbedding
 
 Group = Literal["attention", "recurrence", "ffn", "embeddings", "norms", "positions", "experts", "router"]
@@ -119,7 +119,7 @@ def part_met(model: nn.Module, names: Sequence[str]) -> float:
     if isinstance(owner, Experts):
         router = model.get_submodule(names[0].rpartition(".experts.")[0] + ".gate")
         assert isinstance(router, Router)
-        return router.n_active / len(owner.up_weight)
+        return router.experts_per_token / len(owner.up_weight)
     looked_up = isinstance(owner, Embedding) and not any(name.startswith("output.") for name in names)
     return 1 / len(owner.weight) if isinstance(owner, Embedding) and looked_up else 1.0
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.config import FamilyConfig
 from regard.errors import ModelFolderError
-from regard.folder import read_weights
+from regard.model_folder.folder import read_weights
 from regard.models.build import Kind, build_model, fitting
 
 

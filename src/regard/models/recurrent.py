@@ -25,16 +25,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import RecurrentConfig
-from regard.core.additive import AdditiveAttention, DotAttention, Memory
+from regard.core.accumulated_matmul import Repeated
+from regard.core.attention.additive import AdditiveAttention, DotAttention, Memory
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding, build_embeddings
 from regard.core.linear import Linear
 from regard.core.masks import padding_mask
 from regard.core.recurrent import Recurrence, RecurrentLayer, State
-from regard.core.repeated import Repeated
 from regard.core.taps import Tap
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import PAD
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import PAD
 
 RESIDUAL_FROM = 2  # the third layer
 

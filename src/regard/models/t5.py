@@ -17,8 +17,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.config import T5Config, to_dict
-from regard.core.attention import MultiHeadAttention
+from regard.config import AttentionRole, T5Config, to_dict
+from regard.core.attention.build import Attention, build_attention
+from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.cache import FixedCache, GrowingCache, SearchState
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding
@@ -30,16 +31,15 @@ from regard.core.norms import RMSNorm
 from regard.core.positions import RelativePositions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import PAD
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import PAD
 
 
-def build_attention(config: T5Config) -> MultiHeadAttention:
-    attention = MultiHeadAttention(
-        config.d_model, config.n_heads, config.dropout, head_size=config.head_size, bias=False
+def build_heads(config: T5Config, role: AttentionRole) -> Attention:
+    c = config
+    return build_attention(
+        c.attention, c.d_model, c.n_heads, role, c.dropout, head_size=c.head_size, bias=False, scale=1.0
     )
-    attention.scale = 1.0
-    return attention
 
 
 def build_feed_forward(config: T5Config) -> nn.Module:
@@ -55,7 +55,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
-        self.attention, self.ffn = build_attention(config), build_feed_forward(config)
+        self.attention, self.ffn = build_heads(config, "encoder"), build_feed_forward(config)
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
     def forward(self, x_BMD: Tensor, mask: Tensor, bias: Tensor | None) -> Tensor:
@@ -70,8 +70,8 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: T5Config) -> None:
         super().__init__()
         self.attention, self.cross, self.ffn = (
-            build_attention(config),
-            build_attention(config),
+            build_heads(config, "decoder"),
+            build_heads(config, "cross"),
             build_feed_forward(config),
         )
         self.around_attention, self.around_cross, self.around_ffn = (

@@ -2,8 +2,8 @@
 
 An encoder reads the source; a decoder writes the target, looking at what it has written and at the source.
 With the default settings this is the paper's model: post-norm, sinusoids, ReLU, one embedding matrix. Pre-norm,
-the other positions, norms and feed-forwards, experts among them, are choices of `ModelConfig`. Pre-norm stacks end in
-one more norm.
+the other positions, norms and feed-forwards, experts among them, are choices of `TransformerConfig`. Pre-norm
+stacks end in one more norm.
 
 Shapes: B batch, L target length, M source length, D model, V vocabulary, R rows of a search.
 """
@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.config import ModelConfig, to_dict
-from regard.core.attention import MultiHeadAttention
+from regard.config import AttentionRole, TransformerConfig, to_dict
+from regard.core.attention.build import Attention, build_attention
 from regard.core.cache import FixedCache, GrowingCache, SearchState
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding, build_embeddings
@@ -25,25 +25,30 @@ from regard.core.norms import build_norm
 from regard.core.positions import Positions, build_positions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import PAD
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import PAD
 
 
-def build_feed_forward(config: ModelConfig) -> nn.Module:
+def build_heads(config: TransformerConfig, role: AttentionRole) -> Attention:
+    c = config
+    return build_attention(c.attention, c.d_model, c.n_heads, role, c.attention_dropout)
+
+
+def build_feed_forward(config: TransformerConfig) -> nn.Module:
     c = config
     return build_ffn(c.d_model, c.d_ff, c.ffn, c.activation_dropout, True, to_dict(c.moe))
 
 
-def build_residual(config: ModelConfig) -> Residual:
+def build_residual(config: TransformerConfig) -> Residual:
     return Residual(config.d_model, config.norm_order, config.norm, config.dropout)
 
 
 class EncoderLayer(nn.Module):
     """Self-attention over the source, then the feed-forward network."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.attention = build_heads(config, "encoder")
         self.ffn = build_feed_forward(config)
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
@@ -56,10 +61,10 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Masked self-attention over the target, cross-attention to the source, then the feed-forward network."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
-        self.cross = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.attention = build_heads(config, "decoder")
+        self.cross = build_heads(config, "cross")
         self.ffn = build_feed_forward(config)
         self.around_attention, self.around_cross, self.around_ffn = (
             build_residual(config),
@@ -89,7 +94,7 @@ class DecoderLayer(nn.Module):
 class Transformer(TranslationModel):
     """ids to logits. `encode` and `decode` are its halves; `begin` and `step` let a search go word by word."""
 
-    def __init__(self, config: ModelConfig, initialise: bool = True) -> None:
+    def __init__(self, config: TransformerConfig, initialise: bool = True) -> None:
         super().__init__()
         self.config = config
         # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import ViTConfig, to_dict
-from regard.core.attention import MultiHeadAttention
+from regard.core.attention.build import build_attention
 from regard.core.dropout import Dropout
 from regard.core.linear import Linear
 from regard.core.moe import Experts, Router, build_ffn
@@ -31,7 +31,8 @@ class Layer(nn.Module):
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        c = config
+        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "encoder", c.attention_dropout)
         self.ffn = build_ffn(config.d_model, config.d_ff, config.ffn, config.dropout, True, to_dict(config.moe))
         self.around_attention = Residual(config.d_model, "pre", "layernorm", config.dropout, config.norm_eps)
         self.around_ffn = Residual(config.d_model, "pre", "layernorm", config.dropout, config.norm_eps)

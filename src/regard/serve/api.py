@@ -14,7 +14,9 @@ from typing import Any, Literal
 from regard import __version__
 from regard.inspect.explorer import Passage
 from regard.inspect.trace import Trace
-from regard.serve.questions import (
+from regard.serve.http_error import HttpError
+from regard.serve.loaded_models import LoadedModel, Shelf
+from regard.serve.requests import (
     AfterQuery,
     BeamBody,
     BlockQuery,
@@ -28,9 +30,7 @@ from regard.serve.questions import (
     TraceBody,
     TranslateBody,
 )
-from regard.serve.refusal import Refusal
 from regard.serve.runs import Runs
-from regard.serve.shelf import Book, Shelf
 from regard.serve.toy import ToyTraining
 from regard.serve.traces import Kept, Traces
 
@@ -117,11 +117,11 @@ class Api:
         _, passage, trace = self.kept(name, Kept(book.id, passage, None))
         return book.explorer.overview(passage, trace, name)
 
-    def kept(self, name: str, new: Kept | None = None) -> tuple[Book, Passage, Trace]:
+    def kept(self, name: str, new: Kept | None = None) -> tuple[LoadedModel, Passage, Trace]:
         """A trace by its name, made (again) where its numbers are not at hand."""
         kept = self.traces.get(name) or new
         if kept is None:
-            raise Refusal(404, f"there is no trace {name!r} any more", "ask for the trace of the sentence again")
+            raise HttpError(404, f"there is no trace {name!r} any more", "ask for the trace of the sentence again")
         book = self.shelf.book(kept.model)
         if kept.trace is not None:
             return book, kept.passage, kept.trace

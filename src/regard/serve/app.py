@@ -27,12 +27,12 @@ from starlette.staticfiles import StaticFiles
 from regard.errors import RegardError
 from regard.inspect.built import HOW_TO_BUILD, PAGE
 from regard.inspect.wire import to_json
+from regard.serve.access import Guard
 from regard.serve.api import ENDPOINTS, MEDIA, Api, Endpoint
-from regard.serve.guard import Guard
-from regard.serve.lines import Lines
+from regard.serve.http_error import HttpError
 from regard.serve.openapi import describe_api
-from regard.serve.questions import read_body, read_query
-from regard.serve.refusal import Refusal
+from regard.serve.requests import read_body, read_query
+from regard.serve.streaming import Lines
 from regard.serve.workers import Workers
 
 MOST_BODY = 256 * 1024
@@ -122,16 +122,16 @@ def telling(respond: Handler) -> Handler:
     return respond_or_refuse
 
 
-def refusal_of(error: BaseException) -> Refusal:
+def refusal_of(error: BaseException) -> HttpError:
     """What went wrong, for the person; where the fault is ours, the terminal gets the whole story."""
     match error:
-        case Refusal():
+        case HttpError():
             return error
         case RegardError():
-            return Refusal(422, str(error))
+            return HttpError(422, str(error))
         case _:
             traceback.print_exception(error, file=sys.stderr)
-            return Refusal(500, "something went wrong inside Regard", "the terminal where it runs says what")
+            return HttpError(500, "something went wrong inside Regard", "the terminal where it runs says what")
 
 
 async def unless_gone(request: Request, answer: Coroutine[Any, Any, T]) -> T:
@@ -163,16 +163,18 @@ async def read_json(request: Request) -> bytes:
     """The body, unless it is too large or not JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refusal(415, f"the body must be application/json, not {kind or 'of no type'}")
+        raise HttpError(415, f"the body must be application/json, not {kind or 'of no type'}")
     body = b""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MOST_BODY:
-                    raise Refusal(413, f"the request is larger than {MOST_BODY // 1024} KB", "ask about a shorter text")
+                    raise HttpError(
+                        413, f"the request is larger than {MOST_BODY // 1024} KB", "ask about a shorter text"
+                    )
     except TimeoutError:
-        raise Refusal(408, f"the request did not arrive within {BODY_SECONDS} seconds") from None
+        raise HttpError(408, f"the request did not arrive within {BODY_SECONDS} seconds") from None
     return body
 
 
@@ -182,11 +184,11 @@ def read_question(endpoint: Endpoint, body: bytes, query: Mapping[str, str]) -> 
     try:
         tree = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body is not JSON: {error}") from None
+        raise HttpError(400, f"the body is not JSON: {error}") from None
     return read_body(endpoint.takes, tree)
 
 
-def refused(refusal: Refusal) -> Response:
+def refused(refusal: HttpError) -> Response:
     headers = {"Cache-Control": "no-store"}
     if refusal.status == 503:
         headers["Retry-After"] = "1"
@@ -195,7 +197,7 @@ def refused(refusal: Refusal) -> Response:
 
 async def refuse_http(request: Request, error: HTTPException) -> Response:
     """What Starlette refuses by itself: a wrong method, a file of the page that is not there."""
-    response = refused(Refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
+    response = refused(HttpError(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
     response.headers.update(error.headers or {})
     return response
 

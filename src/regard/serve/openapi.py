@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, assert_never, get_args, get_origin, get_
 from regard import __version__
 from regard.inspect.interventions import KINDS
 from regard.serve.api import ENDPOINTS, MEDIA, Endpoint
-from regard.serve.questions import Interventions, Nothing
+from regard.serve.requests import Interventions, Nothing
 
 ERRORS = {
     "400": "The body is not JSON.",

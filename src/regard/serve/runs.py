@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError
-from regard.folder import PROBES
-from regard.serve.film import frame_of, pack_film
-from regard.serve.refusal import Refusal
-from regard.train.probes import Moment, Probe, ProbeHistory, read_history
-from regard.train.run import RunFolder
+from regard.model_folder.folder import PROBES
+from regard.serve.attention_history import frame_of, pack_film
+from regard.serve.http_error import HttpError
+from regard.train.probes import Probe, ProbeHistory, Snapshot, read_history
+from regard.train.run_folder import RunFolder
 
 MOST_RUNS = 200
 MOST_PROBES = 3
 MOST_PIECES = 40  # of a probe
 MOST_FRAMES = 64
-Frame = tuple[tuple[Probe, ...], Moment]
+Frame = tuple[tuple[Probe, ...], Snapshot]
 TAIL = 1 << 17  # bytes at the end of the reports in which the last one is looked for
 
 
@@ -45,7 +45,7 @@ class Runs:
     def run(self, name: str) -> RunFolder:
         runs = self.found()
         if name not in runs:
-            raise Refusal(404, f"there is no run {name!r} in {self.folder}", "/api/runs lists them")
+            raise HttpError(404, f"there is no run {name!r} in {self.folder}", "/api/runs lists them")
         return runs[name]
 
     def describe_all(self) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ class Runs:
         steps = thinned([step for step in run.saved_steps() if step > after], MOST_FRAMES) if pairs else []
         kept = [frame for step in steps if (frame := self.frame(run, step, pairs)) is not None]
         if not kept and after < 0:
-            raise Refusal(
+            raise HttpError(
                 404,
                 f"the run {name!r} has nothing to show of its attention yet",
                 "it needs train.probes, or a checkpoint and a validation with samples (train.samples), of a model that "

@@ -11,8 +11,8 @@ import uvicorn
 from regard.errors import ConfigError
 from regard.serve.api import Api
 from regard.serve.app import build_app
+from regard.serve.loaded_models import Shelf
 from regard.serve.runs import Runs
-from regard.serve.shelf import Shelf
 from regard.serve.toy import ToyTraining
 from regard.serve.traces import Traces
 from regard.serve.workers import Workers

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from regard.serve.refusal import Refusal
+from regard.serve.http_error import HttpError
 
 LEAST_SECONDS, MOST_SECONDS = 5, 600
 PATIENCE = 10  # seconds, with a training that was asked to end: it finishes its step and saves
@@ -63,10 +63,12 @@ class ToyTraining:
 
     def start(self, task: str, seconds: int) -> str:
         if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
-            raise Refusal(422, f"seconds = {seconds} is not possible; it may be from {LEAST_SECONDS} to {MOST_SECONDS}")
+            raise HttpError(
+                422, f"seconds = {seconds} is not possible; it may be from {LEAST_SECONDS} to {MOST_SECONDS}"
+            )
         with self.lock:
             if self.running():
-                raise Refusal(409, f"{self.started[-1]} is being trained already", "wait until it has ended")
+                raise HttpError(409, f"{self.started[-1]} is being trained already", "wait until it has ended")
             name = self.free_name(task)
             recipe = Path(self.scratch.name) / f"{name}.toml"
             recipe.write_text(RECIPE.format(task=task, minutes=seconds / 60), "utf-8")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from regard.serve.refusal import Refusal
+from regard.serve.http_error import HttpError
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class Workers:
         """What the work gives. Who stops waiting leaves the queue; what has begun is finished all the same."""
         with self.lock:
             if self.busy >= self.most:
-                raise Refusal(503, "too much is being asked at once", "wait a moment and ask again")
+                raise HttpError(503, "too much is being asked at once", "wait a moment and ask again")
             self.busy += 1
         future = self.pool.submit(work)
         future.add_done_callback(self.one_less)

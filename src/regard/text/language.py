@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 
-from regard.text.kept import HAN_CHARACTERS, find_kept, fixed, without
+from regard.text.entities import HAN_CHARACTERS, find_kept, fixed, without
 from regard.text.normalise import normalise
 
 HAN, LATIN, KANA, HANGUL = "Han", "Latin", "kana", "hangul"

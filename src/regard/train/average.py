@@ -8,11 +8,19 @@ from pathlib import Path
 import numpy as np
 
 from regard.config import FamilyConfig, to_dict
+from regard.config.recipe import flatten
 from regard.errors import ModelFolderError
-from regard.files import atomic_folder
-from regard.folder import CARD, PROBES, read_description, read_shortlist, read_weights, write_model, write_shortlist
-from regard.recipe import flatten
-from regard.weights import StoredAs
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import (
+    CARD,
+    PROBES,
+    read_description,
+    read_shortlist,
+    read_weights,
+    write_model,
+    write_shortlist,
+)
+from regard.model_folder.weights import StoredAs
 
 
 def average_weights(folders: Sequence[Path]) -> dict[str, np.ndarray]:

@@ -19,11 +19,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from regard.data.batches import Place
+from regard.data.batches import DataPosition
 from regard.errors import ModelFolderError, RunError
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, check_sums, digest, load_json, read_weights, write_model
-from regard.train.run import writing
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, check_sums, digest, load_json, read_weights, write_model
+from regard.train.run_folder import writing
 
 STATE, OPTIMIZER, TRAINED = "training/state.json", "training/optimizer.safetensors", "training/weights.safetensors"
 RANDOM = "random_state"
@@ -50,7 +50,7 @@ class Progress:
     """How far a training has come."""
 
     step: int = 0
-    place: Place = field(default_factory=Place)
+    place: DataPosition = field(default_factory=DataPosition)
     seconds: float = 0.0
     tokens: int = 0
     ended_tokens: int = 0  # of the epochs that have ended
@@ -104,7 +104,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         for name, expected in state.pop("sums", {}).items():
             if digest(path / name) != expected:
                 raise ValueError(f"{name} was altered or damaged")
-        place, tally = Place(**state.pop("place")), Tally(**state.pop("tally", {}))
+        place, tally = DataPosition(**state.pop("place")), Tally(**state.pop("tally", {}))
         tensors = load_file(path / OPTIMIZER)
         offered = {name: torch.from_numpy(array) for name, array in read_weights(path).items()}
         averaged = (path / TRAINED).exists()

@@ -14,13 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import BertConfig, RunConfig, ViTConfig
-from regard.data.batches import Place
+from regard.data.batches import DataPosition
 from regard.data.examples import Numbers, PreparedImages, PreparedLabels, Shuffled
 from regard.data.images import ImageSet, scaled, varied
-from regard.folder import ModelDescription
+from regard.model_folder.folder import ModelDescription
 from regard.models.bert import Bert
 from regard.models.vit import ViT
-from regard.text.tokenizer import PAD
+from regard.tokenizers.pair import PAD
 from regard.train.loss import SummedLoss
 from regard.train.one_text import describe_model, window_length
 from regard.train.reports import ValidationReport
@@ -66,7 +66,7 @@ class LabelTask(WithoutProbes, ABC):
     def has_validation(self) -> bool:
         return self.n_valid > 0
 
-    def batches(self, place: Place) -> Iterator[tuple[LabelBatch, Place]]:
+    def batches(self, place: DataPosition) -> Iterator[tuple[LabelBatch, DataPosition]]:
         return ((self.batch(numbers, valid=False), after) for numbers, after in self.stream.iterate(place))
 
     def loss(self, batch: LabelBatch, passes: int, r_drop: float) -> SummedLoss:
@@ -147,7 +147,7 @@ class ImageLabelTask(LabelTask):
     def batch_of(self, images: ImageSet) -> LabelBatch:
         return LabelBatch(scaled(images.pixels_NCYX, self.config.mean, self.config.std), images.labels_N)
 
-    def batches(self, place: Place) -> Iterator[tuple[LabelBatch, Place]]:
+    def batches(self, place: DataPosition) -> Iterator[tuple[LabelBatch, DataPosition]]:
         """How an image is varied follows from the seed and its place, so that a run can be resumed."""
         data, seed = self.run.data, self.run.train.seed
         for numbers, after in self.stream.iterate(place):

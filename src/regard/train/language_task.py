@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from regard.config import RunConfig
-from regard.data.batches import Place
+from regard.data.batches import DataPosition
 from regard.data.texts import Ids, PreparedTexts, Windows, cut_evenly
-from regard.decode.generate import ENDED, Manner, generate
-from regard.folder import ModelDescription
+from regard.decode.generate import ENDED, SamplingOptions, generate
+from regard.model_folder.folder import ModelDescription
 from regard.models.build import build_model, fitting
-from regard.models.language import LanguageModel
+from regard.models.language_model import LanguageModel
 from regard.train.loss import SummedLoss, vocabulary_loss
 from regard.train.one_text import describe_model, window_length
 from regard.train.reports import Sample, ValidationReport
@@ -24,7 +24,7 @@ from regard.train.task import WithoutProbes
 from regard.train.validation import exactly
 
 SHOWN_TOKENS = 120
-MANNER = Manner(temperature=0.8, top_k=40)
+MANNER = SamplingOptions(temperature=0.8, top_k=40)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class LanguageTask(WithoutProbes):
         whole = np.concatenate([lead, window_BL], axis=1)
         return WindowBatch(whole[:, :-1], whole[:, 1:])
 
-    def batches(self, place: Place) -> Iterator[tuple[WindowBatch, Place]]:
+    def batches(self, place: DataPosition) -> Iterator[tuple[WindowBatch, DataPosition]]:
         return ((self.batch(window_BL), after) for window_BL, after in self.windows.iterate(place))
 
     def loss(self, batch: WindowBatch, passes: int, r_drop: float) -> SummedLoss:

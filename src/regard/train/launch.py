@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import RunConfig, TrainConfig
+from regard.config.recipe import differences
 from regard.data.corpus import corpus_name, expand
 from regard.data.prepare import ready_tokenizer
 from regard.data.texts import identity
 from regard.errors import ConfigError, RunError
-from regard.files import atomic_folder, default_cache
-from regard.folder import ModelDescription, check_sums, read_description, write_model
-from regard.recipe import differences
+from regard.model_folder.atomic import atomic_folder, default_cache
+from regard.model_folder.folder import ModelDescription, check_sums, read_description, write_model
 from regard.train.average import average_weights
-from regard.train.card import model_card
 from regard.train.checkpoint import reading
 from regard.train.loop import Ending, Trainer
+from regard.train.model_card import model_card
 from regard.train.reports import Listener
-from regard.train.run import RunFolder, writing
+from regard.train.run_folder import RunFolder, writing
 from regard.train.tasks import prepare_run
 
 # They follow from the data.

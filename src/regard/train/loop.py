@@ -24,14 +24,14 @@ from regard.config import RunConfig
 from regard.core.int8 import reason_against, use_int8
 from regard.core.moe import LoadReport, auxiliary_loss, rebalance
 from regard.core.precision import choose_dtype, cpu_has_vnni, takes_int8
-from regard.data.batches import Place
+from regard.data.batches import DataPosition
 from regard.errors import ConfigError, TrainingDiverged
-from regard.files import atomic_write
-from regard.folder import PROBES, read_weights
-from regard.train.card import model_card
+from regard.kernels.memory import keep_freed_memory
+from regard.model_folder.atomic import atomic_write
+from regard.model_folder.folder import PROBES, read_weights
 from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint, save_checkpoint
 from regard.train.ema import MovingAverage
-from regard.train.memory import keep_freed_memory
+from regard.train.model_card import model_card
 from regard.train.optimizer import (
     build_optimizer,
     cooled,
@@ -42,7 +42,7 @@ from regard.train.optimizer import (
 )
 from regard.train.probes import encode, read_history
 from regard.train.reports import Balance, Listener, StepReport, ValidationReport
-from regard.train.run import RunFolder, writing
+from regard.train.run_folder import RunFolder, writing
 from regard.train.task import TaskBatch
 from regard.train.tasks import AnyPrepared, build_task
 from regard.train.validation import set_precision
@@ -171,7 +171,7 @@ class Trainer:
         moment = self.task.look(self.history, self.progress.step)
         return encode(self.history.with_moment(moment).thinned())
 
-    def steps(self) -> Iterator[tuple[list[TaskBatch], Place]]:
+    def steps(self) -> Iterator[tuple[list[TaskBatch], DataPosition]]:
         """The batches of each step, and where the data goes on after it."""
         given = self.task.batches(self.progress.place)
         while group := list(islice(given, self.run.train.accumulate)):

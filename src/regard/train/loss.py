@@ -24,7 +24,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.core.int8 import fits
 from regard.train.loss_kernels import slice_loss
-from regard.train.vocabulary import Int8Products, PlainProducts
+from regard.train.vocabulary_matmul import Int8Products, PlainProducts
 
 SLICE = 512  # rows: fewer are slower; more gain little and hold more logits at once
 # The last slice gets empty rows up to a multiple: the code of products of ever new sizes would fill oneDNN's cache.

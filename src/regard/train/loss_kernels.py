@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.core.native import SUFFIXES, library, pointer
+from regard.kernels.loader import SUFFIXES, library, pointer
 
 
 class SliceLoss(NamedTuple):

@@ -17,12 +17,12 @@ import torch
 import torch.nn.functional as F
 
 from regard.config import BertConfig, RunConfig
-from regard.data.batches import Place
+from regard.data.batches import DataPosition
 from regard.data.texts import Ids, PreparedTexts, Windows, cut_evenly
 from regard.errors import ConfigError
-from regard.folder import ModelDescription
+from regard.model_folder.folder import ModelDescription
 from regard.models.bert import FOLLOWS, RANDOM, Bert
-from regard.text.lexicon import Lexicon
+from regard.tokenizers.protocol import Tokenizer
 from regard.train.loss import SummedLoss, vocabulary_loss
 from regard.train.one_text import describe_model, window_length
 from regard.train.reports import ValidationReport
@@ -49,7 +49,7 @@ class Masker:
     """Makes questions of windows."""
 
     def __init__(
-        self, lexicon: Lexicon, pairs: bool, tokens: list[npt.NDArray[np.unsignedinteger]], asked: float
+        self, lexicon: Tokenizer, pairs: bool, tokens: list[npt.NDArray[np.unsignedinteger]], asked: float
     ) -> None:
         if lexicon.mask is None:
             raise ConfigError("this vocabulary has no [MASK], so nothing can be hidden: let Regard train one")
@@ -101,7 +101,7 @@ class MaskedTask(WithoutProbes):
         self.valid = [self.masker(window[None], np.random.default_rng((1, i))) for i, window in enumerate(windows)]
         self.has_validation = bool(self.valid)
 
-    def batches(self, place: Place) -> Iterator[tuple[MaskedBatch, Place]]:
+    def batches(self, place: DataPosition) -> Iterator[tuple[MaskedBatch, DataPosition]]:
         for window_BL, after in self.windows.iterate(place):
             random = np.random.default_rng((self.run.train.seed % 2**63, place.epoch, place.batch, 1))
             yield self.masker(window_BL, random), after

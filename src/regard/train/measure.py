@@ -10,8 +10,8 @@ import torch
 from regard.config import RunConfig
 from regard.data.prepare import Say
 from regard.errors import ConfigError, DataError
-from regard.files import default_cache
-from regard.folder import read_description
+from regard.model_folder.atomic import default_cache
+from regard.model_folder.folder import read_description
 from regard.models.load import take_weights
 from regard.train.reports import ValidationReport
 from regard.train.tasks import build_task, prepare_run

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from regard.config import RunConfig
-from regard.folder import ModelDescription
-from regard.text.lexicon import Lexicon
+from regard.model_folder.folder import ModelDescription
+from regard.tokenizers.protocol import Tokenizer
 
 
 def window_length(run: RunConfig, longest: int | None) -> int:
@@ -13,7 +13,7 @@ def window_length(run: RunConfig, longest: int | None) -> int:
     return wanted if longest is None else min(wanted, longest)
 
 
-def describe_model(run: RunConfig, lexicon: Lexicon, labels: tuple[str, ...] = ()) -> ModelDescription:
+def describe_model(run: RunConfig, lexicon: Tokenizer, labels: tuple[str, ...] = ()) -> ModelDescription:
     data = run.data
     return ModelDescription(
         run.model, run.decode, data.src_lang, data.tgt_lang, lexicon.lowercase, lexicon.files(), labels=labels

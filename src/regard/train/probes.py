@@ -27,11 +27,11 @@ from safetensors.numpy import save
 
 from regard.config import DecodeConfig
 from regard.core.taps import record, tap_paths
-from regard.decode.hypothesis import Hypothesis
+from regard.decode.hypotheses import Hypothesis
 from regard.decode.search import pad_sources, search
 from regard.errors import ConfigError, RunError
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import BOS, Tokenizer
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import BOS, TokenizerPair
 from regard.train.validation import exactly
 
 GREEDY = DecodeConfig(beam=1, max_length_ratio=1.5, max_length_extra=6)  # an untrained model never ends by itself
@@ -59,7 +59,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Moment:
+class Snapshot:
     step: int
     written: tuple[Written, ...]  # one a probe
     maps: tuple[Mapping[str, np.ndarray], ...]  # one a probe: weights_HLM in 0…255 by tap
@@ -70,11 +70,11 @@ class ProbeHistory:
     """The probes, and their moments in order."""
 
     probes: tuple[Probe, ...]
-    moments: tuple[Moment, ...] = field(default=(), repr=False)
+    moments: tuple[Snapshot, ...] = field(default=(), repr=False)
     before: int = 0  # steps of the trainings before this one; those of the moments count from the first
 
     @classmethod
-    def begin(cls, texts: Sequence[str], tokenizer: Tokenizer, model: TranslationModel) -> ProbeHistory:
+    def begin(cls, texts: Sequence[str], tokenizer: TokenizerPair, model: TranslationModel) -> ProbeHistory:
         """Without a moment yet; without a probe, too, where the model has no attention to look at."""
         if not attention_taps(model):
             return cls(())
@@ -94,7 +94,7 @@ class ProbeHistory:
             return self
         places = [other.probes.index(probe) for probe in self.probes]
         moments = [
-            Moment(one.step, tuple(one.written[i] for i in places), tuple(one.maps[i] for i in places))
+            Snapshot(one.step, tuple(one.written[i] for i in places), tuple(one.maps[i] for i in places))
             for one in other.moments
         ]
         return dataclasses.replace(self, moments=tuple(moments), before=moments[-1].step)
@@ -106,7 +106,7 @@ class ProbeHistory:
         last = self.moments[-1].step if self.moments else -1
         return self.before + step >= max(last + 1, GROWTH * last)
 
-    def with_moment(self, moment: Moment) -> ProbeHistory:
+    def with_moment(self, moment: Snapshot) -> ProbeHistory:
         """One moment more; where there is one of that step already, it is replaced."""
         earlier = tuple(one for one in self.moments if one.step < moment.step)
         return dataclasses.replace(self, moments=(*earlier, moment))
@@ -129,7 +129,7 @@ class ProbeHistory:
             del moments[1 + gaps.index(min(gaps))]
         return dataclasses.replace(self, moments=tuple(moments))
 
-    def size(self, moments: Sequence[Moment]) -> int:
+    def size(self, moments: Sequence[Snapshot]) -> int:
         return len(encode(dataclasses.replace(self, moments=tuple(moments))))
 
 
@@ -137,17 +137,17 @@ def attention_taps(model: TranslationModel) -> list[str]:
     return [path for path in tap_paths(model) if path.endswith(".weights")]
 
 
-def look(model: TranslationModel, tokenizer: Tokenizer, history: ProbeHistory, step: int) -> Moment:
+def look(model: TranslationModel, tokenizer: TokenizerPair, history: ProbeHistory, step: int) -> Snapshot:
     """This moment of a model that is being trained. No random number is drawn."""
     sources = tokenizer.encode_src([probe.text for probe in history.probes])
     with exactly(model):
         found = search(model, sources, GREEDY, model.output.weight.device)
         pairs = [(ids, hypotheses[0]) for ids, hypotheses in zip(sources, found, strict=True)]
         maps = [attention_maps(model, ids, best) for ids, best in pairs]
-    return Moment(history.before + step, tuple(written(tokenizer, best) for _, best in pairs), tuple(maps))
+    return Snapshot(history.before + step, tuple(written(tokenizer, best) for _, best in pairs), tuple(maps))
 
 
-def written(tokenizer: Tokenizer, best: Hypothesis) -> Written:
+def written(tokenizer: TokenizerPair, best: Hypothesis) -> Written:
     end = ("</s>",) if best.finished else ()
     probabilities = (round(math.exp(log_prob), 4) for log_prob in best.token_log_probs)
     return Written((*tokenizer.tgt.pieces(best.ids), *end), tuple(probabilities))
@@ -210,7 +210,7 @@ def read_history(path: Path) -> ProbeHistory:
         raise RunError(f"{path} cannot be read: {error!r}. It is only for looking at: it may be deleted.") from None
 
 
-def moment_from(described: Mapping[str, Any], maps: Mapping[tuple[str, str], dict[str, np.ndarray]]) -> Moment:
+def moment_from(described: Mapping[str, Any], maps: Mapping[tuple[str, str], dict[str, np.ndarray]]) -> Snapshot:
     step = described["step"]
     texts = [Written(tuple(one["tgt"]), tuple(one["probabilities"])) for one in described["written"]]
-    return Moment(step, tuple(texts), tuple(maps[str(step), str(number)] for number in range(len(texts))))
+    return Snapshot(step, tuple(texts), tuple(maps[str(step), str(number)] for number in range(len(texts))))

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import torch
 
 from regard.config import RunConfig
-from regard.data.batches import Batch, Place, collate
+from regard.data.batches import Batch, DataPosition, collate
 from regard.data.spans import MEAN_LENGTH, RATE, corrupt_spans
 from regard.data.texts import Ids, PreparedTexts, Windows, cut_evenly
 from regard.decode.search import search
 from regard.errors import ConfigError
-from regard.folder import ModelDescription
+from regard.model_folder.folder import ModelDescription
 from regard.models.build import translation_model
-from regard.text.lexicon import Lexicon, SentencePieces
+from regard.tokenizers.protocol import SentencePieceTokenizer, Tokenizer
 from regard.train.loss import SummedLoss
 from regard.train.one_text import describe_model, window_length
 from regard.train.reports import Sample, ValidationReport
@@ -48,7 +48,7 @@ class SpanTask(WithoutProbes):
         ids = [id for id in window_L.tolist() if id != self.lexicon.end]
         return ids if len(ids) > 1 else window_L.tolist()
 
-    def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+    def batches(self, place: DataPosition) -> Iterator[tuple[Batch, DataPosition]]:
         for window_BL, after in self.windows.iterate(place):
             yield self.batch(window_BL, random.Random(f"{self.run.train.seed} {place.epoch} {place.batch}")), after
             place = after
@@ -78,8 +78,8 @@ class SpanTask(WithoutProbes):
         return f"{len(batch.src)} windows, the first {self.lexicon.decode(batch.src[0].tolist())[:60]!r} …"
 
 
-def sentinels_of(lexicon: Lexicon) -> list[int]:
-    found = lexicon.vocabulary.sentinels if isinstance(lexicon, SentencePieces) else []
+def sentinels_of(lexicon: Tokenizer) -> list[int]:
+    found = lexicon.vocabulary.sentinels if isinstance(lexicon, SentencePieceTokenizer) else []
     if len(found) < 2:
         raise ConfigError("this vocabulary has no <extra_id_0>, <extra_id_1> … for the gaps: let Regard train one")
     return found

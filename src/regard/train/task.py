@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from regard.data.batches import Place
-from regard.folder import ModelDescription
+from regard.data.batches import DataPosition
+from regard.model_folder.folder import ModelDescription
 from regard.train.loss import SummedLoss
-from regard.train.probes import Moment, ProbeHistory
+from regard.train.probes import ProbeHistory, Snapshot
 from regard.train.reports import ValidationReport
 
 
@@ -34,7 +34,7 @@ class Task(Protocol):
     @property
     def has_validation(self) -> bool: ...
 
-    def batches(self, place: Place) -> Iterator[tuple[Any, Place]]:
+    def batches(self, place: DataPosition) -> Iterator[tuple[Any, DataPosition]]:
         """Batches without end from `place` on, each with the place after it."""
 
     def loss(self, batch: Any, passes: int, r_drop: float) -> SummedLoss:
@@ -52,7 +52,7 @@ class Task(Protocol):
     def begin_history(self) -> ProbeHistory:
         """What is looked at now and then while it learns; nothing, where there is nothing to look at."""
 
-    def look(self, history: ProbeHistory, step: int) -> Moment:
+    def look(self, history: ProbeHistory, step: int) -> Snapshot:
         """One such look."""
 
 
@@ -62,5 +62,5 @@ class WithoutProbes:
     def begin_history(self) -> ProbeHistory:
         return ProbeHistory(())
 
-    def look(self, history: ProbeHistory, step: int) -> Moment:
+    def look(self, history: ProbeHistory, step: int) -> Snapshot:
         raise AssertionError("there are no probes, so nobody looks")

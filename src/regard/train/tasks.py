@@ -12,10 +12,10 @@ from regard.config import (
     BertConfig,
     DeepSeekConfig,
     GptConfig,
-    ModelConfig,
     RecurrentConfig,
     RunConfig,
     T5Config,
+    TransformerConfig,
     ViTConfig,
     learns_from_text,
     with_vocabulary,
@@ -24,10 +24,10 @@ from regard.data.examples import PreparedImages, PreparedLabels, prepare_images,
 from regard.data.prepare import Prepared, Say, prepare
 from regard.data.texts import PreparedTexts, prepare_texts
 from regard.errors import ConfigError
-from regard.folder import ModelDescription
-from regard.text.lexicon import Lexicon, read_lexicon
-from regard.text.tokenizer import Tokenizer
-from regard.text.vocabulary import sentinel
+from regard.model_folder.folder import ModelDescription
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.protocol import Tokenizer, read_tokenizer
+from regard.tokenizers.sentencepiece import sentinel
 from regard.train.label_task import ImageLabelTask, TextLabelTask
 from regard.train.language_task import LanguageTask
 from regard.train.masked_task import MaskedTask
@@ -49,8 +49,8 @@ def prepare_run(
         case T5Config() if learns_from_text(run.data):
             texts = prepare_texts(run.data, cache, say, saved_lexicon(saved), SENTINELS)
             return fill_sizes(run, texts.lexicon.size, texts.lexicon.size), texts
-        case ModelConfig() | RecurrentConfig() | T5Config():
-            tokenizer = None if saved is None else Tokenizer.from_files(saved.tokenizer, saved.lowercase)
+        case TransformerConfig() | RecurrentConfig() | T5Config():
+            tokenizer = None if saved is None else TokenizerPair.from_files(saved.tokenizer, saved.lowercase)
             pairs = prepare(run.data, cache, say, tokenizer)
             return fill_sizes(run, pairs.tokenizer.src.size, pairs.tokenizer.tgt.size), pairs
         case GptConfig() | DeepSeekConfig():
@@ -82,8 +82,8 @@ def prepare_bert(
     )
 
 
-def saved_lexicon(saved: ModelDescription | None) -> Lexicon | None:
-    return None if saved is None else read_lexicon(saved.tokenizer, saved.lowercase)
+def saved_lexicon(saved: ModelDescription | None) -> Tokenizer | None:
+    return None if saved is None else read_tokenizer(saved.tokenizer, saved.lowercase)
 
 
 def saved_labels(saved: ModelDescription | None) -> tuple[str, ...]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import torch
 
 from regard.config import RunConfig
-from regard.data.batches import Batch, Batches, Place, validation_batches
+from regard.data.batches import Batch, Batches, DataPosition, validation_batches
 from regard.data.prepare import Prepared, Say
-from regard.folder import ModelDescription
+from regard.model_folder.folder import ModelDescription
 from regard.models.build import translation_model
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import PAD
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import PAD
 from regard.train.loss import SummedLoss, vocabulary_loss
-from regard.train.probes import Moment, ProbeHistory, look
+from regard.train.probes import ProbeHistory, Snapshot, look
 from regard.train.reports import ValidationReport
 from regard.train.validation import validate
 
@@ -55,7 +55,7 @@ class TranslationTask:
             return True
         return max(len(self.tokenizer.encode_src([src])[0]), len(self.tokenizer.encode_tgt([tgt])[0])) < longest
 
-    def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+    def batches(self, place: DataPosition) -> Iterator[tuple[Batch, DataPosition]]:
         return self.stream.iterate(place)
 
     def loss(self, batch: Batch, passes: int, r_drop: float) -> SummedLoss:
@@ -94,5 +94,5 @@ class TranslationTask:
     def begin_history(self) -> ProbeHistory:
         return ProbeHistory.begin(self.run.train.probes, self.tokenizer, self.model)
 
-    def look(self, history: ProbeHistory, step: int) -> Moment:
+    def look(self, history: ProbeHistory, step: int) -> Snapshot:
         return look(self.model, self.tokenizer, history, step)

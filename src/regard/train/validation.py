@@ -12,10 +12,10 @@ from torch import nn
 
 from regard.config import DecodeConfig
 from regard.data.batches import Batch
-from regard.decode.quality import measure
 from regard.decode.search import search
-from regard.models.translation import TranslationModel
-from regard.text.tokenizer import PAD, Tokenizer
+from regard.evaluation.scores import measure
+from regard.models.translation_model import TranslationModel
+from regard.tokenizers.pair import PAD, TokenizerPair
 from regard.train.loss import vocabulary_loss
 from regard.train.reports import Sample, ValidationReport
 
@@ -56,7 +56,7 @@ def mean_nll(model: TranslationModel, batches: Sequence[Batch], device: torch.de
 
 def validate(
     model: TranslationModel,
-    tokenizer: Tokenizer,
+    tokenizer: TokenizerPair,
     batches: Sequence[Batch],
     pairs: Sequence[tuple[str, str]],
     tgt_lang: str,

@@ -11,10 +11,10 @@ import numpy as np
 
 from regard.config import BertConfig, BertHead, DecodeConfig, FeedForwardKind
 from regard.errors import ConfigError, ModelFolderError
-from regard.folder import ModelDescription
 from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
-from regard.text import wordpiece
-from regard.text.wordpiece import WordPiece
+from regard.model_folder.folder import ModelDescription
+from regard.tokenizers import wordpiece
+from regard.tokenizers.wordpiece import WordPieceTokenizer
 
 ACTIVATIONS: dict[str, FeedForwardKind] = {
     "gelu": "gelu",
@@ -148,7 +148,7 @@ def rename_norms(tensors: ForeignTensors) -> None:
         tensors.left = {name.replace(old, new): tensor for name, tensor in tensors.left.items()}
 
 
-def read_wordpiece(folder: ForeignFolder) -> WordPiece:
+def read_wordpiece(folder: ForeignFolder) -> WordPieceTokenizer:
     """vocab.txt, or what newer folders have instead of it."""
     spoken = ForeignConfig(
         folder.json(TOKENIZER_CONFIG) if folder.has(TOKENIZER_CONFIG) else {}, folder.path / TOKENIZER_CONFIG
@@ -159,11 +159,11 @@ def read_wordpiece(folder: ForeignFolder) -> WordPiece:
     spoken.require("tokenize_chinese_chars", True, default=True)
     try:
         if folder.has(wordpiece.FILE) or not folder.has(TOKENIZER_JSON):
-            return WordPiece.from_files({wordpiece.FILE: folder.bytes(wordpiece.FILE)}, lowercase)
+            return WordPieceTokenizer.from_files({wordpiece.FILE: folder.bytes(wordpiece.FILE)}, lowercase)
         model = folder.json(TOKENIZER_JSON).get("model", {})
         numbers = model.get("vocab", {})
         if model.get("type") != "WordPiece" or sorted(numbers.values()) != list(range(len(numbers))):
             raise ConfigError("it is not that of a BERT, with every id once")
-        return WordPiece(sorted(numbers, key=numbers.__getitem__), lowercase)
+        return WordPieceTokenizer(sorted(numbers, key=numbers.__getitem__), lowercase)
     except ConfigError as error:
         raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None

@@ -13,8 +13,8 @@ import numpy as np
 
 from regard.config import DecodeConfig, DeepSeekConfig, MixtureConfig
 from regard.errors import ModelFolderError
-from regard.folder import ModelDescription
 from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.model_folder.folder import ModelDescription
 
 
 def import_deepseek(folder: ForeignFolder) -> Imported:
@@ -51,7 +51,7 @@ def deepseek_config(config: ForeignConfig) -> DeepSeekConfig:
         value_size=config.number("v_head_dim"),
         moe=MixtureConfig(
             n_experts=config.number("n_routed_experts"),
-            n_active=config.number("num_experts_per_tok"),
+            experts_per_token=config.number("num_experts_per_tok"),
             n_shared=config.number("n_shared_experts", 1),
             d_ff=config.number("moe_intermediate_size"),
             n_groups=config.number("n_group", 1),
@@ -80,7 +80,7 @@ def rotary_settings(config: ForeignConfig) -> dict[str, Any]:
     rope.require("attention_factor", None)
     rope.require("truncate", True, default=True)
     length = rope.number("original_max_position_embeddings")
-    return {"rotary_base": base, "rotary_stretch": rope.real("factor"), "rotary_length": length}
+    return {"rotary_base": base, "rope_scaling_factor": rope.real("factor"), "rotary_length": length}
 
 
 def deepseek_weights(config: DeepSeekConfig, interleaved: bool, tensors: ForeignTensors) -> dict[str, np.ndarray]:

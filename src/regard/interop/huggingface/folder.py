@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import ModelFolderError
-from regard.folder import ModelDescription
+from regard.model_folder.folder import ModelDescription
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"

@@ -10,10 +10,10 @@ import numpy as np
 
 from regard.config import DecodeConfig, GptConfig
 from regard.errors import ConfigError, ModelFolderError
-from regard.folder import ModelDescription
 from regard.interop.huggingface.bert import ACTIVATIONS, TOKENIZER_CONFIG, TOKENIZER_JSON, both
 from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
-from regard.text.bytelevel import MERGES_FILE, VOCABULARY_FILE, ByteLevel, read_merges
+from regard.model_folder.folder import ModelDescription
+from regard.tokenizers.byte_level_bpe import MERGES_FILE, VOCABULARY_FILE, ByteLevelBpeTokenizer, read_merges
 
 Weights = dict[str, np.ndarray]
 
@@ -87,13 +87,15 @@ def turned(tensors: ForeignTensors, ours: str, theirs: str, n_in: int, n_out: in
     }
 
 
-def read_bytelevel(folder: ForeignFolder) -> ByteLevel:
+def read_bytelevel(folder: ForeignFolder) -> ByteLevelBpeTokenizer:
     """vocab.json and merges.txt, or what newer folders have instead of them."""
     spoken = folder.json(TOKENIZER_CONFIG) if folder.has(TOKENIZER_CONFIG) else {}
     ForeignConfig(spoken, folder.path / TOKENIZER_CONFIG).require("add_prefix_space", False, default=False)
     try:
         if folder.has(VOCABULARY_FILE) or not folder.has(TOKENIZER_JSON):
-            return ByteLevel.from_files({name: folder.bytes(name) for name in (VOCABULARY_FILE, MERGES_FILE)})
+            return ByteLevelBpeTokenizer.from_files(
+                {name: folder.bytes(name) for name in (VOCABULARY_FILE, MERGES_FILE)}
+            )
         whole = folder.json(TOKENIZER_JSON)
         model, vocabulary = whole.get("model", {}), dict(whole.get("model", {}).get("vocab", {}))
         if model.get("type") != "BPE" or whole.get("pre_tokenizer", {}).get("type") != "ByteLevel":
@@ -102,6 +104,6 @@ def read_bytelevel(folder: ForeignFolder) -> ByteLevel:
             vocabulary.setdefault(added["content"], added["id"])
         merges = model.get("merges", [])  # pairs, or in older files two pieces with a space between
         pairs = [tuple(merge) for merge in merges if isinstance(merge, list)]
-        return ByteLevel(vocabulary, pairs or read_merges(merges))
+        return ByteLevelBpeTokenizer(vocabulary, pairs or read_merges(merges))
     except ConfigError as error:
         raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None

@@ -10,8 +10,6 @@ import torch
 
 from regard.config import FamilyConfig, build, to_dict
 from regard.errors import ConfigError, ModelFolderError
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, write_model
 from regard.interop.huggingface.bert import import_bert
 from regard.interop.huggingface.deepseek import import_deepseek
 from regard.interop.huggingface.folder import ForeignFolder, Imported, Say
@@ -19,6 +17,8 @@ from regard.interop.huggingface.gpt2 import import_gpt2
 from regard.interop.huggingface.marian import import_marian
 from regard.interop.huggingface.t5 import import_t5
 from regard.interop.huggingface.vit import import_vit
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.build import build_model
 
 KNOWN = ("bert", "deepseek_v3", "gpt2", "marian", "mt5", "t5", "vit")

@@ -17,14 +17,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from regard.config import FeedForwardKind, ModelConfig, Sharing
+from regard.config import FeedForwardKind, Sharing, TransformerConfig
 from regard.errors import ConfigError, ModelFolderError
-from regard.folder import ModelDescription
 from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
 from regard.interop.huggingface.generation import decode_settings
-from regard.text.listed_vocabulary import START_PIECE, ListedVocabulary, listed_order, read_list
-from regard.text.tokenizer import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM
-from regard.text.vocabulary import BOS
+from regard.model_folder.folder import ModelDescription
+from regard.tokenizers.listed_sentencepiece import START_PIECE, ListedSentencePiece, listed_order, read_list
+from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM
+from regard.tokenizers.sentencepiece import BOS
 
 ACTIVATIONS: dict[str, FeedForwardKind] = {
     "relu": "relu",
@@ -66,7 +66,7 @@ def import_marian(folder: ForeignFolder) -> Imported:
     try:
         source = read_list(files[LIST_FILE])
         target = read_list(files.get(TARGET_LIST_FILE, files[LIST_FILE]))
-        tags = ListedVocabulary(files[SOURCE_SPM], files[LIST_FILE]).tags
+        tags = ListedSentencePiece(files[SOURCE_SPM], files[LIST_FILE]).tags
     except ConfigError as error:
         raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None
     check_numbers(folder.config, source, target)
@@ -100,7 +100,7 @@ def check_numbers(config: ForeignConfig, source: dict[str, int], target: dict[st
             )
 
 
-def marian_config(config: ForeignConfig, src_size: int, tgt_size: int) -> ModelConfig:
+def marian_config(config: ForeignConfig, src_size: int, tgt_size: int) -> TransformerConfig:
     """Their settings as ours; whatever would change the mathematics and is not among ours is refused."""
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
         config.require(name, False, default=False)
@@ -112,7 +112,7 @@ def marian_config(config: ForeignConfig, src_size: int, tgt_size: int) -> ModelC
     d_model = config.number("d_model")
     if d_model % 2:
         raise ModelFolderError(f"{config.where}: d_model = {d_model} is odd, so it has not as many sines as cosines")
-    return ModelConfig(
+    return TransformerConfig(
         d_model=d_model,
         n_heads=heads,
         d_ff=d_ff,
@@ -140,7 +140,7 @@ def sharing_of(config: ForeignConfig) -> Sharing:
 def marian_weights(
     tensors: ForeignTensors,
     theirs: ForeignConfig,
-    config: ModelConfig,
+    config: TransformerConfig,
     src_order: list[int],
     tgt_order: list[int],
     has_start: bool,
@@ -190,7 +190,11 @@ def take_attention(tensors: ForeignTensors, part: Part, dimensions: np.ndarray) 
 
 
 def take_embeddings(
-    tensors: ForeignTensors, theirs: ForeignConfig, config: ModelConfig, src_order: list[int], tgt_order: list[int]
+    tensors: ForeignTensors,
+    theirs: ForeignConfig,
+    config: TransformerConfig,
+    src_order: list[int],
+    tgt_order: list[int],
 ) -> Weights:
     """One table, two or three; files differ in whether they repeat a table under each of its names."""
     one_table = theirs.flag("share_encoder_decoder_embeddings", True)

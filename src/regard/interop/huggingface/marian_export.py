@@ -15,23 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from regard.config import ModelConfig
+from regard.config import TransformerConfig
 from regard.errors import ConfigError, ModelFolderError
-from regard.files import atomic_folder
-from regard.folder import ModelDescription, read_description, read_weights
 from regard.interop.huggingface.folder import CONFIG, GENERATION, SAFE
 from regard.interop.huggingface.marian import ACTIVATIONS, LONGEST, Weights, parts, turn_about
-from regard.text.listed_vocabulary import (
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, read_description, read_weights
+from regard.tokenizers.listed_sentencepiece import (
     EOS_PIECE,
     PAD_PIECE,
     START_PIECE,
     UNK_PIECE,
-    ListedVocabulary,
+    ListedSentencePiece,
     listed_order,
     read_list,
 )
-from regard.text.tokenizer import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM, Tokenizer
-from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM, TokenizerPair
+from regard.tokenizers.sentencepiece import BOS, EOS, PAD, UNK, SentencePieceModel
 
 POSITIONS = 1024  # places of the table that the library makes
 ABSENT = -1  # the number of a begin that is only a copy of another word
@@ -43,7 +43,7 @@ def export_marian(folder: Path, output: Path) -> None:
         raise ModelFolderError(f"{output} exists already; name another folder")
     description = read_description(folder)
     config = check_shape(folder, description)
-    tokenizer = Tokenizer.from_files(description.tokenizer, description.lowercase)
+    tokenizer = TokenizerPair.from_files(description.tokenizer, description.lowercase)
     weights = read_weights(folder)
     files = tokenizer_files(tokenizer)
     source, target = (their_numbers(one) for one in (tokenizer.src, tokenizer.tgt))
@@ -58,10 +58,10 @@ def export_marian(folder: Path, output: Path) -> None:
         write_tensors(temporary / SAFE, tensors)
 
 
-def check_shape(folder: Path, description: ModelDescription) -> ModelConfig:
+def check_shape(folder: Path, description: ModelDescription) -> TransformerConfig:
     """Marian is one shape of many that our Transformer can have."""
     config = description.model
-    if not isinstance(config, ModelConfig):
+    if not isinstance(config, TransformerConfig):
         raise ConfigError(f"{folder} is a model of the family {config.family!r}; Marian is a Transformer")
     wanted = {"position": ("sinusoidal",), "norm_order": ("post",), "norm": ("layernorm",), "ffn": ACTIVATIONS.values()}
     for name, values in wanted.items():
@@ -75,9 +75,9 @@ def check_shape(folder: Path, description: ModelDescription) -> ModelConfig:
     return config
 
 
-def their_numbers(vocabulary: Vocabulary) -> list[int]:
+def their_numbers(vocabulary: SentencePieceModel) -> list[int]:
     """For each id of ours, the number that it gets."""
-    if not isinstance(vocabulary, ListedVocabulary):
+    if not isinstance(vocabulary, ListedSentencePiece):
         return list(range(vocabulary.size))
     numbers = read_list(vocabulary.listing)
     has_start = START_PIECE in numbers
@@ -95,21 +95,21 @@ def start_number(folder: Path, weights: Weights, target: list[int]) -> int:
     raise ConfigError(f"{folder} begins with a word that its list of pieces does not have; it cannot be exported")
 
 
-def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
-    if isinstance(tokenizer.src, ListedVocabulary):
+def tokenizer_files(tokenizer: TokenizerPair) -> dict[str, bytes]:
+    if isinstance(tokenizer.src, ListedSentencePiece):
         return tokenizer.files()
     files = {SOURCE_SPM: tokenizer.src.proto, TARGET_SPM: tokenizer.tgt.proto, LIST_FILE: list_pieces(tokenizer.src)}
     return files if tokenizer.joint else {**files, TARGET_LIST_FILE: list_pieces(tokenizer.tgt)}
 
 
-def list_pieces(vocabulary: Vocabulary) -> bytes:
+def list_pieces(vocabulary: SentencePieceModel) -> bytes:
     pieces = vocabulary.pieces(range(vocabulary.size))
     for id, name in ((PAD, PAD_PIECE), (UNK, UNK_PIECE), (BOS, START_PIECE), (EOS, EOS_PIECE)):
         pieces[id] = name
     return json.dumps({piece: id for id, piece in enumerate(pieces)}, ensure_ascii=False).encode()
 
 
-def to_marian(config: ModelConfig, weights: Weights, source: list[int], target: list[int]) -> Weights:
+def to_marian(config: TransformerConfig, weights: Weights, source: list[int], target: list[int]) -> Weights:
     """Our weights under their names."""
     back = np.argsort(turn_about(config.d_model))  # for each of their dimensions, ours
     tensors: Weights = {}
@@ -158,7 +158,7 @@ def size_of(numbers: list[int]) -> int:
     return sum(number != ABSENT for number in numbers)
 
 
-def marian_settings(config: ModelConfig, source: list[int], target: list[int], start: int) -> dict[str, Any]:
+def marian_settings(config: TransformerConfig, source: list[int], target: list[int], start: int) -> dict[str, Any]:
     activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.ffn)
     # The library wants one number that both tables have; where it pads, nothing looks.
     padding = source[PAD] if size_of(source) <= size_of(target) else target[PAD]

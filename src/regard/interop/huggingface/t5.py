@@ -2,7 +2,8 @@
 
 Their tokenizer is one SentencePiece model, spiece.model, whose ids are used as they are, with the sentinels of span
 corruption after them (<extra_id_0> the last) and then words that nobody uses, up to a round number. Ours is OPUS-MT's
-kind of files (text/listed_vocabulary.py), with the SentencePiece model on both sides and a list that says the same.
+kind of files (tokenizers/listed_sentencepiece.py), with the SentencePiece model on both sides and a list that says the
+same.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import sentencepiece
 
 from regard.config import FeedForwardKind, T5Config
 from regard.errors import ModelFolderError
-from regard.folder import ModelDescription
 from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
 from regard.interop.huggingface.generation import decode_settings
 from regard.interop.huggingface.marian import LONGEST, NEVER, Weights
-from regard.text.listed_vocabulary import EOS_PIECE, PAD_PIECE, UNK_PIECE, listed_order
-from regard.text.tokenizer import LIST_FILE, SOURCE_SPM, TARGET_SPM
-from regard.text.vocabulary import BOS
+from regard.model_folder.folder import ModelDescription
+from regard.tokenizers.listed_sentencepiece import EOS_PIECE, PAD_PIECE, UNK_PIECE, listed_order
+from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_SPM
+from regard.tokenizers.sentencepiece import BOS
 
 PIECES = "spiece.model"
 SENTINELS = 100  # where a folder does not say

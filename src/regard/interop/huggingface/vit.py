@@ -10,8 +10,8 @@ import numpy as np
 
 from regard.config import DecodeConfig, ViTConfig
 from regard.errors import ModelFolderError
-from regard.folder import ModelDescription
 from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.model_folder.folder import ModelDescription
 
 PREPROCESSING = "preprocessor_config.json"
 BILINEAR = 2  # as Pillow numbers it

@@ -1,0 +1,222 @@
+"""The settings of a run: frozen dataclasses. They import nothing heavy and know nothing of the rest of the package.
+
+Those of a model are in families.py, one a family; how all of them are built from plain values is in strict.py.
+What others need of either they take from here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.config.models import (
+    ONE_VOCABULARY,
+    BertConfig,
+    FamilyConfig,
+    TransformerConfig,
+    TranslationConfig,
+    ViTConfig,
+)
+from regard.config.parsing import setting
+from regard.errors import ConfigError
+
+TokenizerKind = Literal["bpe", "unigram", "characters"]  # characters: for models of one text
+Precision = Literal["auto", "float32", "bfloat16", "int8"]
+OptimizerKind = Literal["adam", "adamw", "adafactor"]
+ScheduleKind = Literal["inverse_sqrt", "cosine", "constant"]
+Metric = Literal["loss", "bleu", "chrf", "accuracy"]
+SearchMethod = Literal["beam", "sample"]
+BeamRule = Literal["paper", "huggingface"]
+ToyTask = Literal["", "copy", "reverse"]
+LARGEST_SEED = 2**63 - 1  # that every generator of random numbers takes
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """One corpus: two aligned files, one TSV or JSONL file, running text, images, or a toy task made on the spot.
+
+    A model that translates learns from pairs; one that classifies, from pairs of a text and its label.
+    """
+
+    src: str = ""  # one sentence a line, plain, .gz or .zst
+    tgt: str = ""
+    file: str = ""  # .tsv (source TAB target) or .jsonl (an object a line), plain, .gz or .zst
+    src_field: str = "src"  # the JSONL keys
+    tgt_field: str = "tgt"
+    text: str = ""  # for a model of one text: a text a line, plain, .gz or .zst
+    whole: bool = False  # of `text`: all of the file is one text, line breaks and all
+    column: int = setting(0, low=0)  # of `text`: which column of its TAB-separated lines, from 1; 0: the whole line
+    start: float = setting(0.0, low=0.0, high=1.0)  # the part of it from here …
+    stop: float = setting(1.0, low=0.0, high=1.0)  # … to here
+    shuffle: bool = False  # by `seed`, before the part is taken; running text (`text`) is never shuffled
+    images: str = ""  # for a model of images: an IDX file, plain or .gz, with `labels`; or a folder for each class
+    labels: str = ""
+    toy: ToyTask = ""
+    size: int = setting(10_000, low=1)  # pairs of a toy corpus
+    seed: int = setting(1, low=0, high=LARGEST_SEED)  # of a toy corpus, and of a shuffle
+    prefix: str = ""  # put before every source, to tell a model of several tasks which one: "translate to German: "
+    weight: float = setting(1.0, low=0.0)  # 2: every pair twice an epoch; 0.5: half of the pairs each epoch
+    about: str = ""  # what it is and where it is published: shown when it is not there
+    published: str = ""
+    licence: str = ""  # for the card of the model
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """The SentencePiece tokenizer: trained on the training corpora unless `files` names one."""
+
+    files: tuple[str, ...] = ()  # ready .model files: one (joint), or two (source, target)
+    kind: TokenizerKind = "bpe"
+    vocab_size: int = setting(8_000, low=270)
+    joint: bool = True
+    character_coverage: float = setting(0.9998, low=0.5, high=1.0)
+    sampling: float = setting(0.0, low=0.0, below=1.0)  # BPE-dropout's p; unigram: alpha = 1/p − 1; 0: off
+
+
+@dataclass(frozen=True)
+class FilterConfig:
+    """Which training pairs are left out."""
+
+    max_tokens: int = setting(256, low=1)  # on either side, counted in pieces
+    max_ratio: float = setting(9.0, low=1.0)  # longer side : shorter side, in pieces, when one has more than ten
+    drop_identical: bool = True  # source = target
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    src_lang: str = ""
+    tgt_lang: str = ""
+    train: tuple[CorpusConfig, ...] = ()
+    valid: tuple[CorpusConfig, ...] = ()
+    test: tuple[CorpusConfig, ...] = ()
+    lowercase: bool = False
+    label_names: tuple[str, ...] = ()  # of classes, in their order; images in IDX files have numbers alone
+    mirror: bool = False  # training images: half of them, drawn anew each epoch, the other way round
+    shift: int = setting(0, low=0, high=64)  # training images: moved by up to so many pixels, each epoch anew
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    filters: FilterConfig = FilterConfig()
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    seed: int = setting(1, low=0, high=LARGEST_SEED)
+    init: str = ""  # a model folder to start from: its tokenizer, and every weight that fits
+    max_steps: int = setting(100_000, low=1)
+    max_epochs: int = setting(0, low=0)  # 0: no limit but max_steps
+    max_minutes: float = setting(0.0, low=0.0)  # 0: no limit
+    batch_tokens: int = setting(4096, low=1)  # padded tokens of the longer side in a batch
+    accumulate: int = setting(1, low=1)  # batches a step
+    optimizer: OptimizerKind = "adam"
+    lr: float = setting(0.0, low=0.0)  # the peak; 0: the paper's, (d_model · warmup_steps)^-0.5
+    beta1: float = setting(0.9, low=0.0, below=1.0)
+    beta2: float = setting(0.98, low=0.0, below=1.0)
+    eps: float = setting(1e-9, low=0.0)
+    weight_decay: float = setting(0.0, low=0.0)
+    schedule: ScheduleKind = "inverse_sqrt"
+    warmup_steps: int = setting(4000, low=1)
+    cooldown: float = setting(0.0, low=0.0, high=1.0)  # the last part of the run, in which the rate also falls to 0
+    clip_norm: float = setting(0.0, low=0.0)  # 0: off
+    label_smoothing: float = setting(0.1, low=0.0, below=1.0)
+    r_drop: float = setting(0.0, low=0.0)  # weight of the divergence between two dropouts of a batch; 0: off
+    r_drop_after: int = setting(0, low=0)  # steps before R-Drop begins: it doubles a step, and early ones gain little
+    masked: float = setting(0.15, low=0.01, high=0.9)  # of BERT's pre-training: the share of tokens to be found again
+    ema: float = setting(0.0, low=0.0, below=1.0)  # decay of the averaged weights; 0: off
+    precision: Precision = "auto"
+    threads: int = setting(0, low=0)  # 0: every core
+    log_every: int = setting(50, low=1)  # steps
+    validate_every: int = setting(0, low=0)  # steps; 0: at the end of each epoch
+    checkpoint_every: int = setting(0, low=0)  # steps; 0: at each validation
+    keep: int = setting(5, low=1)  # checkpoints kept, besides the best
+    average: int = setting(5, low=1)  # last checkpoints averaged into the final model; 1: the best alone
+    metric: Metric = "loss"  # what "best" and early stopping look at
+    patience: int = setting(0, low=0)  # validations without a better value before stopping; 0: never
+    valid_translate: int = setting(200, low=0)  # validation sentences translated for BLEU and chrF
+    valid_windows: int = setting(512, low=0)  # windows of running text that a validation looks at; 0: all
+    samples: int = setting(3, low=0)  # of them shown
+    probes: tuple[str, ...] = ()  # source sentences whose attention is kept through the training, for the explorer
+
+    def __post_init__(self) -> None:
+        if self.average > self.keep:
+            raise ConfigError(
+                f"train.average = {self.average} but only train.keep = {self.keep} checkpoints are kept: "
+                f"raise train.keep, or lower train.average"
+            )
+        if self.metric in ("bleu", "chrf") and not self.valid_translate:
+            raise ConfigError(
+                f"train.metric = {self.metric!r} needs translations to score: raise train.valid_translate above 0, "
+                f"or set train.metric = 'loss'"
+            )
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    method: SearchMethod = "beam"
+    beam: int = setting(4, low=1, high=100)  # 1: greedy
+    beam_rule: BeamRule = "paper"  # what a length is divided by and when to stop; huggingface: as their generate()
+    length_penalty: float = setting(0.6, low=0.0, high=10.0)
+    max_length_ratio: float = setting(1.0, low=0.0, high=100.0)  # longest output = ratio · source + extra, in pieces
+    max_length_extra: int = setting(50, low=1)
+    no_repeat_ngram: int = setting(0, low=0)  # no n-gram of this size twice in an output; 0: off
+    temperature: float = setting(1.0, low=0.01, high=100.0)
+    top_k: int = setting(0, low=0)  # 0: off
+    top_p: float = setting(1.0, low=0.0, high=1.0)
+    seed: int = setting(1, low=0, high=LARGEST_SEED)
+    batch_tokens: int = setting(2048, low=1)  # padded source tokens decoded together
+
+
+def learns_from_text(data: DataConfig) -> bool:
+    return any(corpus.text for corpus in data.train)
+
+
+def check_metric(model: FamilyConfig, data: DataConfig, metric: Metric) -> None:
+    """Raise for one that a model is not measured by: no validation would ever be the best."""
+    metrics: tuple[Metric, ...] = ("loss",)
+    if isinstance(model, TranslationConfig) and not learns_from_text(data):
+        metrics += ("bleu", "chrf")
+    elif isinstance(model, ViTConfig) or (isinstance(model, BertConfig) and "classes" in model.heads):
+        metrics += ("accuracy",)
+    if metric not in metrics:
+        raise ConfigError(f"train.metric = {metric!r}, but what this model learns is measured by: {', '.join(metrics)}")
+
+
+def check_one_text(data: DataConfig, train: TrainConfig) -> None:
+    """Raise for what only translators have."""
+    only = {"data.tokenizer.sampling": data.tokenizer.sampling, "train.probes": train.probes}
+    for name, value in only.items():
+        if value:
+            raise ConfigError(f"{name} is for learning to translate, which this model does not: leave it out")
+    if any(corpus.prefix and corpus.text for corpus in (*data.train, *data.valid, *data.test)):
+        raise ConfigError("`prefix` is put before the sources of pairs, and running text has none: leave it out")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    data: DataConfig = DataConfig()
+    model: FamilyConfig = field(default_factory=TransformerConfig)
+    train: TrainConfig = TrainConfig()
+    decode: DecodeConfig = DecodeConfig()
+
+    def __post_init__(self) -> None:
+        check_metric(self.model, self.data, self.train.metric)
+        if self.train.patience and not self.data.valid:
+            raise ConfigError("train.patience waits for a better validation, and there is no [[data.valid]] to look at")
+        if not isinstance(self.model, TranslationConfig) or learns_from_text(self.data):
+            check_one_text(self.data, self.train)
+        if not isinstance(self.model, TranslationConfig):
+            return
+        tokenizer = self.data.tokenizer
+        if tokenizer.kind == "characters":
+            raise ConfigError(
+                "data.tokenizer.kind = 'characters' is for models of one text: translators have 'bpe' or 'unigram'"
+            )
+        joint = len(tokenizer.files) == 1 if tokenizer.files else tokenizer.joint
+        if self.model.sharing in ("all", "inputs") and not joint:
+            raise ConfigError(ONE_VOCABULARY)
+        if not isinstance(self.model, TransformerConfig) or self.model.position != "learned":
+            return
+        if self.data.filters.max_tokens >= self.model.max_positions:
+            raise ConfigError(
+                f"model.max_positions = {self.model.max_positions} learned positions are too few for sentences of up "
+                f"to data.filters.max_tokens = {self.data.filters.max_tokens} pieces and their end: raise the one, "
+                f"or lower the other"
+            )

@@ -1,0 +1,43 @@
+"""Scaled dot-product attention (the paper, section 3.2.1), one operator after the other.
+
+This kernel returns its weights and passes scores and weights through taps. `bias` is for positions that act on the
+scores. Deviation from the paper: none.
+
+Shapes: B batch, L query length, M memory length, H heads, K head size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from torch import Tensor
+
+Change = Callable[[Tensor], Tensor]
+
+
+def unchanged(x: Tensor) -> Tensor:
+    return x
+
+
+def reference_attention(
+    q_BHLK: Tensor,
+    k_BHMK: Tensor,
+    v_BHMK: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    bias: Tensor | None = None,
+    *,
+    see_scores: Change = unchanged,
+    see_weights: Change = unchanged,
+    dropout: Change = unchanged,
+) -> tuple[Tensor, Tensor]:
+    """softmax(q kᵀ · scale + bias, where mask) v, and the weights."""
+    scores_BHLM = (q_BHLK * scale) @ k_BHMK.mT
+    if bias is not None:
+        scores_BHLM = scores_BHLM + bias.to(scores_BHLM.dtype)
+    scores_BHLM = see_scores(scores_BHLM)
+    if mask is not None:
+        scores_BHLM = scores_BHLM.masked_fill(~mask, -math.inf)
+    weights_BHLM = see_weights(scores_BHLM.softmax(dim=-1))
+    return dropout(weights_BHLM) @ v_BHMK, weights_BHLM

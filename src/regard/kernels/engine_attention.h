@@ -1,0 +1,136 @@
+// Attention of one row: softmax(q kᵀ · scale) v, with keys and values wherever they stand.
+//
+// A head is taken a vector at a time. Sixteen keys' products with the query are added up together: adding up within a
+// vector is dear, and so it is shared. Each key's are added in the same order wherever it stands.
+#pragma once
+
+#include <type_traits>
+
+#include "products.h"
+
+// Room that is used again for every row.
+template <typename Cached>
+struct AttentionScratch {
+  Buffer<float> weights;
+  Buffer<Cached> query;
+  Buffer<const Cached*> keys;
+};
+
+// A vector of numbers; or what is left of them, and zeros.
+inline Words load_words(const void* from, int64_t bytes = sizeof(Words)) {
+  Words words = {};
+  std::memcpy(&words, from, bytes);
+  return words;
+}
+
+// The sum within each of sixteen vectors, which are used up: the second half is added to the first until one is left.
+inline Floats sums_within(Floats (&rows)[LANES]) {
+#if defined(__AVX512F__)
+  // Two rows at a time go into one vector: the first halves of what is left of both, and `left` further on the second.
+  constexpr Words FIRST[] = {{0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},
+                             {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27},
+                             {0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29},
+                             {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30}};
+#pragma GCC unroll 4
+  for (int step = 0; step < 4; ++step) {
+    const int left = LANES >> (step + 1);
+#pragma GCC unroll 8
+    for (int i = 0; i < left; ++i) {
+      const __m512 one = __m512(rows[2 * i]), other = __m512(rows[2 * i + 1]);
+      rows[i] = Floats(_mm512_permutex2var_ps(one, __m512i(FIRST[step]), other)) +
+                Floats(_mm512_permutex2var_ps(one, __m512i(FIRST[step] + left), other));
+    }
+  }
+  return rows[0];
+#else
+  Floats sums;
+  for (int row = 0; row < LANES; ++row) {
+    float lanes[LANES];
+    std::memcpy(lanes, &rows[row], sizeof lanes);
+    for (int left = LANES / 2; left > 0; left /= 2) {
+      for (int i = 0; i < left; ++i) lanes[i] += lanes[i + left];
+    }
+    sums[row] = lanes[0];
+  }
+  return sums;
+#endif
+}
+
+// weights_HJ = q kᵀ · scale. Keys come in whole groups of LANES: `keys` repeats its last, whose score is then −∞.
+template <typename Cached>
+void score(const Cached* query, const Cached* const* keys, int64_t count, float scale, int64_t size, int64_t heads,
+           float* weights) {
+  using NumberFormat = std::conditional_t<std::is_same_v<Cached, float>, Float32, Bfloat16>;
+  constexpr int64_t STEP = sizeof(Words) / sizeof(Cached);
+  const int64_t head_size = size / heads, padded = in_groups(count);
+  for (int64_t first = 0; first < count; first += LANES) {
+    for (int64_t h = 0; h < heads; ++h) {
+      Floats sums[LANES] = {};
+      int64_t at = h * head_size;
+      const int64_t end = at + head_size;
+      for (; at + STEP <= end; at += STEP) {
+        const Words part = load_words(query + at);
+#pragma GCC unroll 16
+        for (int j = 0; j < LANES; ++j) NumberFormat::add(sums[j], part, load_words(keys[first + j] + at));
+      }
+      if (at < end) {
+        const int64_t bytes = (end - at) * sizeof(Cached);
+        const Words part = load_words(query + at, bytes);
+        for (int j = 0; j < LANES; ++j) NumberFormat::add(sums[j], part, load_words(keys[first + j] + at, bytes));
+      }
+      const Floats scores = sums_within(sums) * scale;
+      std::memcpy(weights + h * padded + first, &scores, sizeof scores);
+    }
+  }
+  for (int64_t h = 0; h < heads; ++h) std::fill(weights + h * padded + count, weights + (h + 1) * padded, -INFINITY);
+}
+
+// A vector of keys or values as float32: in bf16 the even numbers, then the odd ones.
+template <typename Cached>
+constexpr int PARTS = sizeof(float) / sizeof(Cached);
+
+template <typename Cached>
+Floats part_of(Words words, int part) {
+  if constexpr (std::is_same_v<Cached, float>) return Floats(words);
+  return Floats(part == 0 ? words << 16 : words & static_cast<int32_t>(0xffff0000u));
+}
+
+// out_D = weights v: a value stands `size` after its key.
+template <typename Cached>
+void mix_values(const float* weights, const Cached* const* keys, int64_t count, int64_t size, int64_t heads, float* out) {
+  constexpr int64_t STEP = sizeof(Words) / sizeof(Cached);
+  const int64_t head_size = size / heads, padded = in_groups(count);
+  for (int64_t h = 0; h < heads; ++h) {
+    const float* weight = weights + h * padded;
+    for (int64_t i = 0; i < head_size; i += STEP) {
+      const int64_t at = h * head_size + i, numbers = std::min(STEP, head_size - i);
+      Floats sums[PARTS<Cached>] = {};
+      for (int64_t j = 0; j < count; ++j) {
+        const Cached* from = keys[j] + size + at;
+        const Words value = numbers == STEP ? load_words(from) : load_words(from, numbers * sizeof(Cached));
+        for (int part = 0; part < PARTS<Cached>; ++part) sums[part] += part_of<Cached>(value, part) * weight[j];
+      }
+      float lanes[PARTS<Cached>][LANES], mixed[STEP];
+      std::memcpy(lanes, sums, sizeof lanes);
+      for (int n = 0; n < LANES; ++n) {
+        for (int part = 0; part < PARTS<Cached>; ++part) mixed[n * PARTS<Cached> + part] = lanes[part][n];
+      }
+      std::copy_n(mixed, numbers, out + at);
+    }
+  }
+}
+
+// `key(j)` is where the j-th of `count` keys stands, and its value `size` further on.
+template <typename Cached, typename Key>
+void attend(const float* q, Key key, int64_t count, int64_t size, int64_t heads, AttentionScratch<Cached>& room, float* out) {
+  const int64_t padded = in_groups(count);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(size / heads));
+  float* weights = room.weights.at_least(heads * padded);
+  Cached* query = room.query.at_least(size);
+  const Cached** keys = room.keys.at_least(padded);
+  store(q, query, size);
+  for (int64_t j = 0; j < padded; ++j) keys[j] = key(std::min(j, count - 1));
+  score(query, keys, count, scale, size, heads, weights);
+  for (int64_t h = 0; h < heads; ++h) softmax(weights + h * padded, padded);
+  mix_values(weights, keys, count, size, heads, out);
+}

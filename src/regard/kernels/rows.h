@@ -1,0 +1,101 @@
+// What a translation does between two products, a row at a time.
+// Shapes: D model, H heads, K head size, V vocabulary.
+#pragma once
+
+#include "products.h"
+
+enum Activation { RELU = 0, GELU = 1, SWIGLU = 2, SWISH = 3 };
+
+struct Norm {
+  const float* gain = nullptr;  // none: no norm at all
+  const float* bias = nullptr;
+  float eps = 0;
+  bool centred = false;  // LayerNorm; RMSNorm is not
+
+  void operator()(const float* from, float* to, int64_t size) const {
+    float total = 0;
+    if (centred) {
+#pragma omp simd reduction(+ : total)
+      for (int64_t d = 0; d < size; ++d) total += from[d];
+    }
+    float mean = total / size, square = 0;
+#pragma omp simd reduction(+ : square)
+    for (int64_t d = 0; d < size; ++d) square += (from[d] - mean) * (from[d] - mean);
+    float rate = 1.0f / std::sqrt(square / size + eps);
+    if (bias) {
+#pragma omp simd
+      for (int64_t d = 0; d < size; ++d) to[d] = (from[d] - mean) * rate * gain[d] + bias[d];
+    } else {
+#pragma omp simd
+      for (int64_t d = 0; d < size; ++d) to[d] = (from[d] - mean) * rate * gain[d];
+    }
+  }
+};
+
+// In place; SwiGLU leaves its result in the first half.
+inline void activate(float* h, int64_t size, Activation kind) {
+  switch (kind) {
+    case RELU:  // the product does it
+      break;
+    case GELU:
+      for (int64_t i = 0; i < size; ++i) h[i] *= 0.5f * (1.0f + std::erf(h[i] * 0.70710678f));
+      break;
+    case SWIGLU:
+#pragma omp simd
+      for (int64_t i = 0; i < size / 2; ++i) h[i] = h[i] / (1.0f + fast_exp(-h[i])) * h[size / 2 + i];
+      break;
+    case SWISH:
+#pragma omp simd
+      for (int64_t i = 0; i < size; ++i) h[i] = h[i] / (1.0f + fast_exp(-h[i]));
+      break;
+  }
+}
+
+constexpr int64_t BLOCK = 4 * LANES;
+
+// The largest of BLOCK values. Written with vectors, because a compiler makes a chain of comparisons of it.
+inline float largest_of_block(const float* values) {
+  Floats four[4];
+  std::memcpy(four, values, sizeof four);
+  for (int i = 1; i < 4; ++i) four[0] = four[i] > four[0] ? four[i] : four[0];
+  float largest = four[0][0];
+  for (int lane = 1; lane < LANES; ++lane) largest = std::max(largest, four[0][lane]);
+  return largest;
+}
+
+// The `width` best log-probabilities of a row of logits, best first, the lower token first among equals. `suppressed`
+// tokens are never taken, but count in the softmax; the row is changed. Returns whether it was made of numbers.
+// `highest` has room for the largest of every BLOCK: most blocks need no second look.
+inline bool best_tokens(float* line, int64_t size, const std::vector<int64_t>& suppressed, int64_t width, float* highest,
+                       float* best, int64_t* token) {
+  const int64_t whole = size / BLOCK;
+  float top = -INFINITY, sum = 0;
+  for (int64_t block = 0; block < whole; ++block) {
+    highest[block] = largest_of_block(line + block * BLOCK);
+    top = std::max(top, highest[block]);
+  }
+  highest[whole] = -INFINITY;
+  for (int64_t v = whole * BLOCK; v < size; ++v) highest[whole] = std::max(highest[whole], line[v]);
+  top = std::max(top, highest[whole]);
+#pragma omp simd reduction(+ : sum)
+  for (int64_t v = 0; v < size; ++v) sum += fast_exp(line[v] - top);
+  const float log_sum = top + std::log(sum);
+  for (int64_t id : suppressed) line[id] = -INFINITY;
+  std::fill_n(best, width, -INFINITY);
+  std::fill_n(token, width, 0);
+  for (int64_t block = 0; block <= whole; ++block) {
+    if (!(highest[block] > best[width - 1])) continue;
+    for (int64_t v = block * BLOCK; v < std::min(size, (block + 1) * BLOCK); ++v) {
+      if (!(line[v] > best[width - 1])) continue;
+      int64_t place = width - 1;
+      for (; place > 0 && best[place - 1] < line[v]; --place) {
+        best[place] = best[place - 1];
+        token[place] = token[place - 1];
+      }
+      best[place] = line[v];
+      token[place] = v;
+    }
+  }
+  for (int64_t i = 0; i < width; ++i) best[i] -= log_sum;
+  return !std::isnan(log_sum);  // one NaN or +inf among the logits is enough
+}

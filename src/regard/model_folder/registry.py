@@ -1,0 +1,108 @@
+"""The models that are installed: those that came with the package, and the user's own. Listing them needs no torch.
+
+The user's are the subfolders of the folder that the variable REGARD_MODELS names, each a model folder; or that folder
+itself, where it is one. They come first: who puts a model there means it to be used. One that is seen to be damaged is
+listed with what is wrong, and passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+from regard.config.models import TransformerConfig, TranslationConfig
+from regard.errors import ConfigError, ModelFolderError
+from regard.model_folder.folder import CARD, CONFIG, SUMS, glance_at
+from regard.model_folder.model_card import CardHead, read_head
+from regard.text.language import same_language
+
+VARIABLE = "REGARD_MODELS"
+BUNDLED = Path(__file__).parents[1] / "bundled"
+TRANSLATORS = tuple(kind.family for kind in get_args(TranslationConfig))
+HOW_TO_GET_ONE = (
+    "name a model folder with --model or REGARD_MODEL, or put one into the folder that REGARD_MODELS names; "
+    "regard train makes one"
+)
+
+
+@dataclass(frozen=True)
+class InstalledModel:
+    name: str  # of its folder
+    folder: Path
+    src_lang: str
+    tgt_lang: str
+    size: int = 0  # bytes of all its files
+    bundled: bool = False
+    head: CardHead = field(default_factory=CardHead)
+    family: str = TransformerConfig.family
+    problem: str = ""  # why it cannot be used
+
+    def translates(self, src_lang: str | None, tgt_lang: str | None) -> bool:
+        """Whether it translates at all, and in this direction; None is any language."""
+        if self.problem or self.family not in TRANSLATORS:
+            return False
+        pairs = ((self.src_lang, src_lang), (self.tgt_lang, tgt_lang))
+        return all(wanted is None or same_language(has, wanted) for has, wanted in pairs)
+
+
+def installed_models() -> list[InstalledModel]:
+    """All of them, the user's before the bundled ones, by name."""
+    named = os.environ.get(VARIABLE)
+    if named and not Path(named).is_dir():
+        raise ConfigError(f"{VARIABLE} = {named}: there is no such folder; make it, or name another")
+    own = [] if not named else model_folders(Path(named))
+    return [describe(path) for path in own] + [describe(path, bundled=True) for path in model_folders(BUNDLED)]
+
+
+def model_folders(folder: Path) -> list[Path]:
+    """The folder itself or those in it that are models, or were meant to be; hidden ones are somebody's unfinished."""
+    if any((folder / name).is_file() for name in (CONFIG, SUMS)):
+        return [folder]
+    found = {path.parent for name in (CONFIG, SUMS) for path in folder.glob(f"*/{name}")}
+    return sorted(path for path in found if not path.name.startswith("."))
+
+
+def describe(folder: Path, bundled: bool = False) -> InstalledModel:
+    """What its files say. Only damage that shows at a glance is found here, the rest when the model is loaded."""
+    name = folder.name or folder.resolve().name  # of "." too
+    try:
+        content = glance_at(folder)
+        src_lang, tgt_lang = str(content["src_lang"]), str(content["tgt_lang"])
+        family = str(content["model"].get("family", TransformerConfig.family))
+        card = folder / CARD
+        head = read_head(card.read_text("utf-8", errors="replace")) if card.is_file() else CardHead()
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    except ModelFolderError as error:
+        return InstalledModel(name, folder, "", "", bundled=bundled, problem=str(error))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return InstalledModel(name, folder, "", "", bundled=bundled, problem=f"{CONFIG} cannot be read: {error}")
+    return InstalledModel(name, folder, src_lang, tgt_lang, size, bundled, head, family)
+
+
+def models_for(src_lang: str | None, tgt_lang: str | None) -> list[InstalledModel]:
+    """Those of a direction, the one to take first; an error where there are none."""
+    models = installed_models()
+    found = [model for model in models if model.translates(src_lang, tgt_lang)]
+    if not found:
+        raise ConfigError(nothing_for(src_lang, tgt_lang, models))
+    return found
+
+
+def nothing_for(src_lang: str | None, tgt_lang: str | None, models: Sequence[InstalledModel]) -> str:
+    there = ", ".join(f"{model.src_lang} → {model.tgt_lang}" for model in models if model.translates(None, None))
+    wanted = f" for {src_lang or 'any language'} → {tgt_lang or 'any language'}" if src_lang or tgt_lang else ""
+    other = "other " if there and not wanted else ""
+    damaged = "".join(f"; {model.name} cannot be used: {model.problem}" for model in models if model.problem)
+    return f"no {other}model is installed{wanted}{f' (there is {there})' if there else ''}: {HOW_TO_GET_ONE}{damaged}"
+
+
+def find_folder(path: str | Path) -> Path:
+    """The folder at this path, or of the installed model of this name."""
+    path = Path(path)
+    if path.exists() or len(path.parts) != 1:
+        return path
+    named = [model.folder for model in installed_models() if model.name == path.name]
+    return named[0] if named else path

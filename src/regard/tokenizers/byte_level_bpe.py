@@ -1,0 +1,181 @@
+"""GPT-2's tokenizer: byte-pair encoding of UTF-8 bytes (Radford et al. 2019, section 2.2), so that nothing is unknown.
+
+    vocab.json    {piece: id}
+    merges.txt    a pair of pieces a line, the earliest learnt first; a first line that begins "#version" says nothing
+
+In both, each byte is written as a character that can be seen: "Ġ" is a space. A text is first cut before words,
+numbers and runs of other signs, each with the space before it; pieces never cross these cuts.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from regard.errors import ConfigError
+from regard.tokenizers.sentencepiece import checked_ids
+
+VOCABULARY_FILE, MERGES_FILE = "vocab.json", "merges.txt"
+END_PIECE = "<|endoftext|>"
+CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
+# Unicode's White_Space; Python's isspace() has four control characters more.
+SPACES = frozenset(
+    [*map(chr, range(0x09, 0x0E)), *map(chr, range(0x2000, 0x200B)), *" \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"]
+)
+
+
+def visible_bytes() -> list[str]:
+    """The character that each byte is written as: itself where it can be seen, else one from U+0100 on, in order."""
+    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = iter(range(0x100, 0x200))
+    return [chr(byte) if byte in seen else chr(next(others)) for byte in range(256)]
+
+
+VISIBLE = visible_bytes()
+BYTES = {character: byte for byte, character in enumerate(VISIBLE)}
+
+
+class ByteLevelBpeTokenizer:
+    """Text ⇄ ids as GPT-2 does it; one special token, <|endoftext|>, stands between texts."""
+
+    mask: int | None = None
+    lowercase = False
+
+    def __init__(self, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
+        self.size = len(vocabulary)
+        if sorted(vocabulary.values()) != list(range(self.size)):
+            raise ConfigError(f"{VOCABULARY_FILE} does not have every id from 0 to {self.size - 1} once")
+        lacking = [character for character in VISIBLE if character not in vocabulary]
+        if lacking:
+            raise ConfigError(f"{VOCABULARY_FILE} has no piece for {len(lacking)} of the bytes, such as {lacking[0]!r}")
+        self._ids, self._merges = dict(vocabulary), list(merges)
+        self._pieces = sorted(vocabulary, key=vocabulary.__getitem__)
+        self._ranks = {pair: rank for rank, pair in enumerate(self._merges)}
+        for left, right in self._merges:
+            if left + right not in self._ids:
+                raise ConfigError(f"{MERGES_FILE} makes {left + right!r}, which {VOCABULARY_FILE} does not have")
+        if END_PIECE not in self._ids:
+            raise ConfigError(f"{VOCABULARY_FILE} has no {END_PIECE}")
+        # There is no padding of its own: what stands after a text's end is looked at by nobody.
+        self.pad = self.unk = self.begin = self.end = self._ids[END_PIECE]
+        self._word_ids = lru_cache(maxsize=100_000)(self._merge)
+
+    @property
+    def never(self) -> tuple[int, ...]:
+        return ()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[i for word in words(text) for i in self._word_ids(word)] for text in texts]
+
+    def _merge(self, word: str) -> tuple[int, ...]:
+        """The bytes, the neighbours whose merge was learnt earliest joined until none is left."""
+        symbols = [VISIBLE[byte] for byte in word.encode("utf-8", "replace")]
+        while len(symbols) > 1:
+            best = min(pairwise(symbols), key=lambda pair: self._ranks.get(pair, len(self._ranks)))
+            if best not in self._ranks:
+                break
+            joined: list[str] = []
+            place = 0
+            while place < len(symbols):
+                whole = tuple(symbols[place : place + 2]) == best
+                joined.append(best[0] + best[1] if whole else symbols[place])
+                place += 2 if whole else 1
+            symbols = joined
+        return tuple(self._ids[symbol] for symbol in symbols)
+
+    def spell(self, id: int) -> bytes:
+        """What a token stands for: bytes, not always whole characters."""
+        if id == self.end:
+            return b""
+        return b"".join(spelt(character) for character in self._pieces[id])
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return b"".join(map(self.spell, checked_ids(ids, self.size))).decode("utf-8", "replace")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self._pieces[i] for i in checked_ids(ids, self.size)]
+
+    def prompt(self, text: str) -> list[int]:
+        """The ids of a text that is to be gone on with; of nothing, the sign that stands before every text."""
+        [ids] = self.encode([text])
+        return ids or [self.end]
+
+    def files(self) -> dict[str, bytes]:
+        merges = "".join(f"{left} {right}\n" for left, right in self._merges)
+        return {
+            VOCABULARY_FILE: json.dumps(self._ids, ensure_ascii=False).encode("utf-8"),
+            MERGES_FILE: f"#version: 0.2\n{merges}".encode(),
+        }
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], lowercase: bool = False) -> ByteLevelBpeTokenizer:
+        try:
+            vocabulary = json.loads(files[VOCABULARY_FILE].decode("utf-8"))
+        except ValueError as error:
+            raise ConfigError(f"{VOCABULARY_FILE} is not JSON: {error}") from None
+        if not isinstance(vocabulary, dict) or not all(type(i) is int for i in vocabulary.values()):
+            raise ConfigError(f"{VOCABULARY_FILE} must be an object of pieces and their ids")
+        try:
+            lines = files[MERGES_FILE].decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{MERGES_FILE} is not UTF-8 text (byte {error.start})") from None
+        return cls(vocabulary, read_merges(lines))
+
+
+def read_merges(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """The pairs of merges.txt."""
+    merges = []
+    for number, line in enumerate(lines, start=1):
+        line = line.removesuffix("\r")
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        left, space, right = line.partition(" ")
+        if not space or not left or not right or " " in right:
+            raise ConfigError(f"{MERGES_FILE}, line {number}: {line!r} is not two pieces with a space between")
+        merges.append((left, right))
+    return merges
+
+
+def spelt(character: str) -> bytes:
+    """The byte that a character of a piece stands for; one that was added as it is stands for itself."""
+    return bytes([BYTES[character]]) if character in BYTES else character.encode("utf-8")
+
+
+def words(text: str) -> Iterator[str]:
+    """The parts that pieces do not cross; together they are the text."""
+    place = 0
+    while place < len(text):
+        end = word_end(text, place)
+        yield text[place:end]
+        place = end
+
+
+def word_end(text: str, start: int) -> int:
+    """Where the part that begins at `start` ends."""
+    for contraction in CONTRACTIONS:
+        if text.startswith(contraction, start):
+            return start + len(contraction)
+    first = start + 1 if text[start] == " " and start + 1 < len(text) else start
+    kind = kind_of(text[first])
+    if kind != "space":
+        return run_end(text, first, kind)
+    end = run_end(text, start, "space")
+    # A run of spaces leaves its last one to the word after it.
+    return end if end == len(text) or end == start + 1 else end - 1
+
+
+def run_end(text: str, start: int, kind: str) -> int:
+    end = start + 1
+    while end < len(text) and kind_of(text[end]) == kind:
+        end += 1
+    return end
+
+
+def kind_of(character: str) -> str:
+    if character in SPACES:
+        return "space"
+    category = unicodedata.category(character)[0]
+    return {"L": "letter", "N": "number"}.get(category, "sign")

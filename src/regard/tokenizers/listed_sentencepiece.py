@@ -1,0 +1,136 @@
+"""A vocabulary of OPUS-MT's kind: SentencePiece cuts the text, and a list of its own numbers the pieces.
+
+The list, vocab.json, says {piece: number}. Its numbers are not used here as they are: everywhere in Regard padding is
+0, unknown 1, begin 2 and end 3. So these four come first and the others follow in the order of the list, and whoever
+reads the weights of such a model puts their rows into the same order (`listed_order`). Most lists have no begin: Marian
+begins with its padding, so that begin is a second padding.
+
+A piece that the list lacks is unknown. Texts of a model with several target languages begin with a tag, >>fra<<, which
+is a piece of the list alone; so are the sentinels of T5, <extra_id_0>, which may stand anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import sentencepiece
+
+from regard.errors import ConfigError
+from regard.tokenizers.bpe_dropout import BpeDropout
+from regard.tokenizers.model_proto import model_kind
+from regard.tokenizers.sentencepiece import BOS, EOS, PAD, UNK, PieceKind, SentencePieceModel
+
+PAD_PIECE, UNK_PIECE, EOS_PIECE = "<pad>", "<unk>", "</s>"
+START_PIECE = "<decoder-start>"  # begin, in a list that has one of its own: those that Regard writes
+
+_TAG = re.compile(r">>[^<>]*<<")
+_SENTINEL = re.compile(r"(<extra_id_\d+>)")
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+def read_list(content: bytes) -> dict[str, int]:
+    """A vocab.json, whose numbers must be 0, 1, 2 … without a gap."""
+    try:
+        numbers = json.loads(content.decode("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"this list of pieces is not JSON: {error}") from None
+    if not isinstance(numbers, dict) or not all(isinstance(number, int) for number in numbers.values()):
+        raise ConfigError("this list of pieces must be an object that gives each piece its number")
+    if sorted(numbers.values()) != list(range(len(numbers))):
+        raise ConfigError("the numbers of this list of pieces must be 0, 1, 2 … without a gap and each only once")
+    missing = [piece for piece in (PAD_PIECE, UNK_PIECE, EOS_PIECE) if piece not in numbers]
+    if missing:
+        raise ConfigError(f"this list of pieces has no {' and no '.join(missing)}")
+    return numbers
+
+
+def listed_order(numbers: Mapping[str, int]) -> list[int]:
+    """For each id of ours, the number that the list gives to the same piece."""
+    start = numbers.get(START_PIECE, numbers[PAD_PIECE])
+    first = [numbers[PAD_PIECE], numbers[UNK_PIECE], start, numbers[EOS_PIECE]]
+    return [*first, *(number for number in range(len(numbers)) if number not in first)]
+
+
+class ListedSentencePiece(SentencePieceModel):
+    """Pieces by SentencePiece, ids by a list."""
+
+    def __init__(self, proto: bytes, listing: bytes) -> None:
+        self.proto, self.listing = proto, listing
+        try:
+            self.kind = model_kind(proto)
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        except (ValueError, RuntimeError, OSError):
+            raise ConfigError("this is not a SentencePiece model, or it is damaged") from None
+        numbers = read_list(listing)
+        names = {number: piece for piece, number in numbers.items()}
+        self._pieces = [names[number] for number in listed_order(numbers)]
+        self._pieces[BOS] = START_PIECE
+        self._ids = {piece: id for id, piece in enumerate(self._pieces)}
+        self.size = len(self._pieces)
+        self.tags = tuple(piece for piece in self._pieces if _TAG.fullmatch(piece))
+        self._has_sentinels = any(map(_SENTINEL.fullmatch, self._pieces))
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.proto + self.listing).hexdigest()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, which SentencePiece normalises in its own way; neither BOS nor EOS is added."""
+        return [[self._ids.get(piece, UNK) for piece in self._cut(text)] for text in texts]
+
+    def _cut(self, text: str) -> list[str]:
+        tag = _TAG.match(text) if self.tags else None
+        if tag is not None:
+            return [tag[0], *self._cut_plain(text[tag.end() :])]
+        if not self._has_sentinels:
+            return self._cut_plain(text)
+        parts = _SENTINEL.split(text)  # plain, sentinel, plain, …
+        return [p for i, part in enumerate(parts) for p in ([part] if i % 2 else self._cut_plain(part))]
+
+    def _cut_plain(self, text: str) -> list[str]:
+        pieces: list[str] = self._processor.encode(text, out_type=str)
+        return pieces
+
+    def sample(self, texts: Sequence[str], amount: float, seed: int) -> list[list[int]]:
+        if amount > 0:
+            raise ConfigError("data.tokenizer.sampling needs a SentencePiece tokenizer of Regard's own; set it to 0")
+        return self.encode(texts)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text that ids stand for; the special ones stand for nothing, nor does what is unknown."""
+        pieces = [self._pieces[i] for i in self._checked(ids) if i not in (PAD, UNK, BOS, EOS)]
+        text: str = self._processor.decode_pieces(pieces)
+        return text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self._pieces[i] for i in self._checked(ids)]
+
+    @property
+    def sentinels(self) -> list[int]:
+        """The ids of <extra_id_0>, <extra_id_1> and so on, for span corruption (data/spans.py)."""
+        numbered = {int(piece[10:-1]): id for piece, id in self._ids.items() if _SENTINEL.fullmatch(piece)}
+        return [numbered[number] for number in sorted(numbered)]
+
+    def kind_of(self, id: int) -> PieceKind:
+        [i] = self._checked([id])
+        piece = self._pieces[i]
+        if i == UNK:
+            return "unknown"
+        if i in (PAD, BOS, EOS) or piece in self.tags or (self._has_sentinels and _SENTINEL.fullmatch(piece)):
+            return "control"
+        return "byte" if _BYTE.fullmatch(piece) else "normal"
+
+    @property
+    def merge_ranks(self) -> Mapping[str, float]:
+        return self._merges.ranks
+
+    @cached_property
+    def _merges(self) -> BpeDropout:
+        """The merges are those of SentencePiece, whose own numbers nobody sees."""
+        processor, ids = self._processor, range(self._processor.vocab_size())
+        whole = [processor.is_byte(i) or processor.is_control(i) or processor.is_unknown(i) for i in ids]
+        return BpeDropout([processor.id_to_piece(i) for i in ids], [processor.get_score(i) for i in ids], whole)

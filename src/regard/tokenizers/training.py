@@ -1,0 +1,113 @@
+"""Learning a vocabulary from text: SentencePiece's BPE and unigram trainers, made deterministic, quiet and bounded.
+
+The same sentences in the same order give the same model. Of more than `MOST_SENTENCES`, a random sample is used,
+since pieces hardly change beyond that and the trainer holds all its text in memory.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import sentencepiece
+
+from regard.config import TokenizerKind
+from regard.errors import ConfigError, DataError
+from regard.text.normalise import normalise
+from regard.tokenizers.sentencepiece import BOS, EOS, PAD, UNK, SentencePieceModel
+
+MOST_SENTENCES = 1_000_000
+MOST_BYTES = 8192  # of one sentence; the trainer passes over longer ones, so they are cut
+SPECIALS_AND_BYTES = 4 + 256
+THREADS = 4  # fixed: the unigram trainer adds numbers in the order of its threads
+
+
+def train_vocabulary(
+    sentences: Iterable[str],
+    kind: TokenizerKind = "bpe",
+    vocab_size: int = 8_000,
+    character_coverage: float = 0.9998,
+    seed: int = 1,
+    most_sentences: int = MOST_SENTENCES,
+    symbols: Sequence[str] = (),
+) -> SentencePieceModel:
+    """A vocabulary of at most `vocab_size` pieces; smaller when there is too little text for so many.
+
+    `symbols`, such as [MASK], are always one piece.
+    """
+    chosen = list(_cut(_sample(iter(sentences), most_sentences, seed)))
+    if not chosen:
+        raise DataError("there is no text to learn a vocabulary from: every line of the training corpora is empty")
+    written = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(chosen),
+            model_writer=written,
+            model_type=kind,
+            vocab_size=vocab_size,
+            hard_vocab_limit=False,
+            character_coverage=character_coverage,
+            user_defined_symbols=list(symbols),
+            byte_fallback=True,
+            normalization_rule_name="identity",  # normalise() has run
+            remove_extra_whitespaces=False,
+            split_digits=True,  # a number is spelt, so that it can be copied
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            max_sentence_length=MOST_BYTES,
+            num_threads=THREADS,
+            minloglevel=3,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise _readable(error, vocab_size, character_coverage) from None
+    return SentencePieceModel(written.getvalue())
+
+
+def _sample(sentences: Iterator[str], most: int, seed: int) -> list[str]:
+    """At most `most` of the sentences, each with the same chance (Li's algorithm L: it draws once a replacement)."""
+    kept = list(islice(sentences, most))
+    if len(kept) < most:
+        return kept
+    draw = random.Random(seed)
+    threshold = 1.0
+    while True:
+        threshold *= math.exp(math.log(1 - draw.random()) / most)
+        skip = math.floor(math.log(1 - draw.random()) / math.log1p(-threshold)) if threshold < 1 else 0
+        following = next(islice(sentences, skip, None), None)
+        if following is None:
+            return kept
+        kept[draw.randrange(most)] = following
+
+
+def _cut(sentences: Iterable[str]) -> Iterator[str]:
+    """The normalised sentences, in parts of a length that the trainer reads, without what it would skip them for."""
+    longest = MOST_BYTES // 4 - 4  # characters: none takes more than four bytes
+    for sentence in sentences:
+        text = normalise(sentence).replace("\u2585", "")  # ▅ is the trainer's own sign for an unknown character
+        for start in range(0, len(text), longest):
+            yield text[start : start + longest]
+
+
+def _readable(error: Exception, vocab_size: int, character_coverage: float) -> ConfigError:
+    message = str(error)
+    smaller = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
+    if smaller:
+        least = int(smaller[1])
+        return ConfigError(
+            f"data.tokenizer.vocab_size = {vocab_size} is too small: the text has {least - SPECIALS_AND_BYTES} "
+            f"different characters within character_coverage = {character_coverage}, and with the bytes and "
+            f"special pieces they take {least} places; set vocab_size to {least} or more, or lower character_coverage"
+        )
+    larger = re.search(r"[Vv]ocabulary size (?:is )?too high.*?<= (\d+)", message)
+    if larger:
+        return ConfigError(
+            f"data.tokenizer.vocab_size = {vocab_size} is too large for so little text; "
+            f"the largest possible is {larger[1]}"
+        )
+    return ConfigError(f"SentencePiece could not learn a vocabulary of {vocab_size} pieces: {message}")

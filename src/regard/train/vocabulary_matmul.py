@@ -1,0 +1,53 @@
+"""The products of the loss over the vocabulary, a slice of positions at a time: as the hidden vectors are, or in int8.
+
+Three a slice: hidden vectors become logits; the logits' gradient goes back to the hidden vectors and to the matrix,
+whose gradient adds up over the slices.
+
+Shapes: C rows of a slice, D model, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.core.int8 import multiply, multiply_onto, pack_columns, pack_rows
+from regard.kernels.loader import draw_seed
+
+
+class PlainProducts:
+    """By PyTorch's operators."""
+
+    def __init__(self, weight_VD: Tensor, dtype: torch.dtype) -> None:
+        self.weight_VD = weight_VD.to(dtype)
+
+    def logits(self, hidden_CD: Tensor) -> Tensor:
+        return hidden_CD @ self.weight_VD.T
+
+    def backward(self, grad_CV: Tensor, hidden_CD: Tensor, grad_weight_VD: Tensor) -> Tensor:
+        """The gradient by the hidden vectors; that by the matrix is added to the last argument."""
+        grad_weight_VD += grad_CV.T @ hidden_CD
+        return grad_CV @ self.weight_VD
+
+
+class Int8Products:
+    """The same in int8 (core/int8.py): the matrix is packed once for all slices."""
+
+    def __init__(self, weight_VD: Tensor, dtype: torch.dtype) -> None:
+        weight_VD = weight_VD.contiguous()
+        self.forwards, columns = pack_rows(weight_VD, left=False)
+        self.backwards = pack_columns(weight_VD, columns, left=False)
+        self.dtype = dtype
+
+    def logits(self, hidden_CD: Tensor) -> Tensor:
+        left, self.hidden_columns = pack_rows(hidden_CD, left=True)  # of the slice that `backward` will be asked for
+        return multiply(left, self.forwards, self.dtype)
+
+    def backward(self, grad_CV: Tensor, hidden_CD: Tensor, grad_weight_VD: Tensor) -> Tensor:
+        # Most of a row is next to nothing beside the right token, and of a column beside where that token was right:
+        # rounded by chance, what is next to nothing still counts.
+        left, columns = pack_rows(grad_CV, left=True, seed=draw_seed() | 1)
+        by_weight = pack_columns(grad_CV, columns, left=True, seed=draw_seed() | 1)
+        hidden = pack_columns(hidden_CD, self.hidden_columns, left=False)
+        multiply_onto(grad_weight_VD, by_weight, hidden)
+        return multiply(left, self.backwards, self.dtype)

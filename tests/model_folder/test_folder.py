@@ -1,0 +1,299 @@
+"""A model folder: what was written comes back, and anything else is refused with a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import DecodeConfig, RecurrentConfig, RunConfig, TransformerConfig
+from regard.errors import ModelFolderError
+from regard.model_folder.folder import (
+    CARD,
+    CONFIG,
+    FORMAT_VERSION,
+    SHORTLIST,
+    SUMS,
+    WEIGHTS,
+    ModelDescription,
+    check_sums,
+    digest,
+    read_description,
+    read_shortlist,
+    read_weights,
+    write_model,
+    write_shortlist,
+)
+from regard.models.transformer import Transformer
+from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.pair import train_vocabulary
+from regard.train.run_folder import RunFolder
+
+JOINT = {"tokenizer.model": b"joint"}
+PAIR = {"source.model": b"source", "target.model": b"target"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def weights() -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(1)
+    matrix = draw.standard_normal((4, 6)).astype(np.float32)
+    return {"a": matrix, "b.c": matrix.T, "scalar": np.float32([2.5]), "empty": np.zeros((0, 3), np.float32)}
+
+
+def describe(**changes: Any) -> ModelDescription:
+    model = TransformerConfig(
+        d_model=12, n_heads=3, src_vocab_size=9, tgt_vocab_size=9, position="rotary", dropout=0.25
+    )
+    plain = ModelDescription(model, DecodeConfig(beam=7, top_p=0.5), "zh", "en", True, JOINT)
+    return dataclasses.replace(plain, **changes)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "a model 模型"
+    path.mkdir()
+    write_model(path, describe(), weights(), "# 卡片\n")
+    return path
+
+
+def sign(folder: Path) -> None:
+    """Make SHA256SUMS right again after a change."""
+    files = [path for path in sorted(folder.iterdir()) if path.name != SUMS]
+    (folder / SUMS).write_text("".join(f"{digest(path)}  {path.name}\n" for path in files))
+
+
+def refused(folder: Path) -> str:
+    """The sentence."""
+    with pytest.raises(ModelFolderError) as caught:
+        read_description(folder)
+    assert ModelFolderError.code == 4
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("tokenizer", [JOINT, PAIR])
+def test_what_was_written_comes_back(tmp_path: Path, tokenizer: dict[str, bytes]) -> None:
+    given = describe(tokenizer=tokenizer)
+    write_model(tmp_path, given, weights(), "# A card\n")
+    assert read_description(tmp_path) == given
+    found = read_weights(tmp_path)
+    assert found.keys() == weights().keys()
+    for name, weight in weights().items():
+        np.testing.assert_array_equal(found[name], weight)
+        assert found[name].dtype == weight.dtype
+    assert (tmp_path / CARD).read_text("utf-8") == "# A card\n"
+
+
+def test_a_folder_from_before_there_were_families_is_a_transformer(folder: Path) -> None:
+    content = json.loads((folder / CONFIG).read_text("utf-8"))
+    assert content["model"].pop("family") == "transformer"
+    (folder / CONFIG).write_text(json.dumps(content), "utf-8")
+    sign(folder)
+    assert read_description(folder) == describe()
+
+
+def test_a_model_of_another_family(folder: Path, tmp_path: Path) -> None:
+    given = describe(model=RecurrentConfig(cell="gru", src_vocab_size=9, tgt_vocab_size=9))
+    write_model(tmp_path, given, weights(), "# A card\n")
+    assert read_description(tmp_path) == given
+    content = json.loads((folder / CONFIG).read_text("utf-8"))
+    content["model"]["family"] = "convolutional"
+    (folder / CONFIG).write_text(json.dumps(content), "utf-8")
+    sign(folder)
+    assert "model.family = 'convolutional' is not possible; it may be one of 'transformer', " in refused(folder)
+
+
+def test_it_holds_what_the_design_says_and_no_pickle(folder: Path) -> None:
+    files = {path.name for path in folder.iterdir()}
+    assert files == {CONFIG, WEIGHTS, CARD, SUMS, "tokenizer.model"}
+    for path in folder.iterdir():
+        assert path.read_bytes()[:1] != b"\x80"  # how every pickle of today begins
+        assert path.read_bytes()[:2] != b"PK"  # how torch.save's begin
+    listed = [line.split("  ") for line in (folder / SUMS).read_text().splitlines()]
+    assert {name for _, name in listed} == files - {SUMS}
+    for sha256, name in listed:
+        assert sha256 == hashlib.sha256((folder / name).read_bytes()).hexdigest()
+
+
+def test_writing_twice_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    again.mkdir()
+    write_model(again, describe(), weights(), "# 卡片\n")
+    for path in folder.iterdir():
+        assert path.read_bytes() == (again / path.name).read_bytes()
+
+
+def test_a_shortlist_is_added_and_replaced(folder: Path) -> None:
+    assert read_shortlist(folder) is None
+    for content in (b"a shortlist", b"another"):
+        write_shortlist(folder, content)
+        assert read_shortlist(folder) == content
+        assert read_description(folder) == describe()
+    (folder / SHORTLIST).write_bytes(b"altered")
+    assert refused(folder) == f"{folder / SHORTLIST} was altered or damaged: it does not match SHA256SUMS"
+
+
+@pytest.mark.parametrize("before", [None, b"an older one"])
+def test_whoever_is_stopped_while_adding_a_shortlist_leaves_a_whole_model(
+    folder: Path, before: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every moment at which something gets its name."""
+    rename, stops = Path.rename, 0
+    for allowed in range(5):
+        if before is not None:
+            write_shortlist(folder, before)
+        left = iter(range(allowed))
+
+        def rename_or_stop(path: Path, target: Path, left: Iterator[int] = left) -> Path:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return rename(path, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", rename_or_stop)
+            try:
+                write_shortlist(folder, b"new")
+            except KeyboardInterrupt:
+                stops += 1
+        assert read_description(folder) == describe()
+        assert read_shortlist(folder) in (before, None, b"new")
+        assert not list(folder.glob(".*"))
+    assert read_shortlist(folder) == b"new"
+    assert stops >= 2
+
+
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, CARD, "tokenizer.model"])
+def test_an_altered_byte(folder: Path, name: str) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[-1] ^= 1
+    (folder / name).write_bytes(content)
+    assert refused(folder) == f"{folder / name} was altered or damaged: it does not match SHA256SUMS"
+
+
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, CARD, "tokenizer.model"])
+def test_a_missing_file(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    assert refused(folder) == f"{folder} is incomplete: {name} is missing; copy the folder again"
+
+
+def test_missing_or_damaged_sums(folder: Path) -> None:
+    whole = (folder / SUMS).read_bytes()
+    for damaged in (b"", b"nothing\n", b"\xff\xfe\x00", b"\n".join(whole.splitlines()[:1])):
+        (folder / SUMS).write_bytes(damaged)
+        assert refused(folder) == f"{folder / SUMS} is damaged; copy the folder again"
+    (folder / SUMS).unlink()
+    assert refused(folder).startswith(
+        f"{folder} is not a model folder: it has no SHA256SUMS; copy the folder again, or"
+    )
+    (folder / CONFIG).unlink()
+    assert refused(folder) == f"{folder} is not a model folder: it has no SHA256SUMS"
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -1])
+def test_truncated_weights(folder: Path, keep: int) -> None:
+    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:keep])
+    assert "was altered or damaged" in refused(folder)
+    sign(folder)
+    with pytest.raises(ModelFolderError) as caught:
+        read_weights(folder)
+    assert str(caught.value).startswith(f"{folder / WEIGHTS} cannot be read: ")
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    content = json.loads((folder / CONFIG).read_text("utf-8")) | changes
+    (folder / CONFIG).write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+    sign(folder)
+
+
+def test_a_newer_format(folder: Path) -> None:
+    change_config(folder, format_version=FORMAT_VERSION + 1, model={"from": "the future"})
+    assert refused(folder) == f"{folder} is of format 2; this version of Regard reads up to 1. Update Regard."
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"format_version": None}, "it has no format_version"),
+        ({"format_version": "1"}, "it has no format_version"),
+        ({"src_lang": None}, "it has no src_lang"),
+        ({"model": None}, "it has no model"),
+        ({"model": {"d_modle": 8}}, "unknown key model.d_modle; did you mean 'd_model'?"),
+        ({"decode": {"beam": 0}}, "decode.beam = 0 is too small"),
+    ],
+)
+def test_settings_that_are_not_a_models(folder: Path, changes: dict[str, Any], words: str) -> None:
+    change_config(folder, **changes)
+    assert words in refused(folder)
+    assert str(folder) in refused(folder)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "3", '"text"'])
+def test_settings_that_are_no_settings(folder: Path, content: str) -> None:
+    (folder / CONFIG).write_text(content)
+    sign(folder)
+    assert refused(folder).startswith(f"{folder / CONFIG} is not ")
+
+
+@pytest.mark.parametrize("tokenizer", [{}, {"source.model": b"source"}])
+def test_no_tokenizer(tmp_path: Path, tokenizer: dict[str, bytes]) -> None:
+    write_model(tmp_path, describe(tokenizer=tokenizer), weights(), "")
+    assert refused(tmp_path).startswith(f"{tmp_path} is not a whole model folder: ")
+    assert ".model" in refused(tmp_path)
+
+
+def test_not_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "nothing", tmp_path / "file"):
+        assert refused(path) == f"there is no model folder at {path}"
+
+
+def test_a_run_is_not_a_model_but_has_one(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.create(RunConfig())
+    assert refused(run.path) == (
+        f"{run.path} is not a model folder: it has no SHA256SUMS; it is a run: its model is {run.model} once training "
+        f"has ended, or one of its checkpoints"
+    )
+
+
+def test_an_extra_file_is_no_harm(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+    check_sums(folder)
+
+
+def test_weights_that_do_not_fit_the_settings(tmp_path: Path) -> None:
+    vocabulary = train_vocabulary(["a small dog", "two small dogs"] * 4, "bpe", 280)
+    size = vocabulary.size
+    model = TransformerConfig(
+        d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1, src_vocab_size=size, tgt_vocab_size=size
+    )
+    right = {name: p.detach().numpy() for name, p in Transformer(model).named_parameters()}
+    first = next(iter(right))
+    wrong = {
+        "right": right,
+        "missing": {name: weight for name, weight in right.items() if name != first},
+        "extra": right | {"another": right[first]},
+        "shape": right | {first: right[first][:-1]},
+    }
+    for name, given in wrong.items():
+        path = tmp_path / name
+        path.mkdir()
+        write_model(path, describe(model=model, tokenizer={"tokenizer.model": vocabulary.proto}), given, "")
+        if name == "right":
+            assert ModelTranslator(path).model.config == model
+            continue
+        with pytest.raises(ModelFolderError, match=r"the weights do not fit the sizes in config\.json"):
+            ModelTranslator(path)

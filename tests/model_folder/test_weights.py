@@ -1,0 +1,117 @@
+"""The weights file: bf16 as torch rounds it, float32 as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from regard.model_folder.weights import (
+    StoredAs,
+    from_bfloat16,
+    holds_bfloat16,
+    is_whole,
+    read_weights,
+    to_bfloat16,
+    write_weights,
+)
+
+EDGES = [0.0, -0.0, 1.0, -1.5, 1e-45, 1e-40, 3.4e38, -3.4028235e38, 1.17549435e-38, float("inf"), float("-inf")]
+
+
+def torch_rounded(array: np.ndarray) -> np.ndarray:
+    return torch.from_numpy(array).to(torch.bfloat16).float().numpy()
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=50))
+def test_rounding_is_torch_s(numbers: list[float]) -> None:
+    array = np.array(numbers, np.float32)
+    np.testing.assert_array_equal(from_bfloat16(to_bfloat16(array)), torch_rounded(array))
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
+def test_rounding_of_any_bits(bits: list[int]) -> None:
+    array = np.array(bits, np.uint32).view(np.float32)
+    np.testing.assert_array_equal(from_bfloat16(to_bfloat16(array)), torch_rounded(array))
+
+
+def test_ties_and_edges() -> None:
+    halfway = np.array([0x3F808000, 0x3F818000, 0x3F808001, 0x3F807FFF, 0x7FC00000, 0xFFFFFFFF], np.uint32)
+    array = np.concatenate([np.array(EDGES, np.float32), halfway.view(np.float32)])
+    np.testing.assert_array_equal(from_bfloat16(to_bfloat16(array)), torch_rounded(array))
+
+
+def some_weights() -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(1)
+    matrix = draw.standard_normal((5, 7)).astype(np.float32)
+    return {"a": matrix, "b.c": matrix.T, "one": np.float32([2.5]), "none": np.zeros((0, 3), np.float32)}
+
+
+def test_half_the_space(tmp_path: Path) -> None:
+    weights = {"a": np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32)}
+    for stored_as in ("float32", "bfloat16"):
+        write_weights(tmp_path / stored_as, weights, stored_as)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes["bfloat16"] < 0.55 * sizes["float32"]
+    assert [holds_bfloat16(tmp_path / name) for name in ("float32", "bfloat16")] == [False, True]
+
+
+def test_float32_comes_back_exactly(tmp_path: Path) -> None:
+    write_weights(tmp_path / "w", some_weights())
+    for name, array in read_weights(tmp_path / "w").items():
+        np.testing.assert_array_equal(array, some_weights()[name])
+
+
+def test_bf16_is_what_other_programs_read(tmp_path: Path) -> None:
+    write_weights(tmp_path / "w", some_weights(), "bfloat16")
+    ours, theirs = read_weights(tmp_path / "w"), load_file(tmp_path / "w")
+    assert ours.keys() == some_weights().keys()
+    assert {tensor.dtype for tensor in theirs.values()} == {torch.bfloat16}
+    for name, array in ours.items():
+        assert array.dtype == np.float32
+        assert array.flags.writeable
+        np.testing.assert_array_equal(array, theirs[name].float().numpy())
+        np.testing.assert_array_equal(array, torch_rounded(np.ascontiguousarray(some_weights()[name])))
+
+
+def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
+    given = {"half": torch.randn(3, 4).bfloat16(), "whole": torch.randn(2)}
+    save_file(given, tmp_path / "w")
+    for name, array in read_weights(tmp_path / "w").items():
+        np.testing.assert_array_equal(array, given[name].float().numpy())
+
+
+@pytest.mark.parametrize("content", [b"", b"abc", b"\xff" * 40, b"\x08\x00\x00\x00\x00\x00\x00\x00not json"])
+def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "w").write_bytes(content)
+    with pytest.raises(SafetensorError):
+        read_weights(tmp_path / "w")
+
+
+def test_a_bf16_file_that_was_cut_is_refused(tmp_path: Path) -> None:
+    write_weights(tmp_path / "w", some_weights(), "bfloat16")
+    (tmp_path / "w").write_bytes((tmp_path / "w").read_bytes()[:-3])
+    with pytest.raises(SafetensorError):
+        read_weights(tmp_path / "w")
+
+
+@pytest.mark.parametrize("stored_as", ["float32", "bfloat16"])
+def test_whether_a_file_is_whole(tmp_path: Path, stored_as: StoredAs) -> None:
+    path = tmp_path / "weights.safetensors"
+    write_weights(path, {"a": np.ones((2, 3), np.float32), "b": np.ones(5, np.float32)}, stored_as)
+    content = path.read_bytes()
+    assert is_whole(path)
+    for damaged in (b"", content[:4], content[:20], content[:-1], content + b"\0", b"\xff" * 8 + content[8:]):
+        path.write_bytes(damaged)
+        assert not is_whole(path)
+    for header in (b"[]", b"no JSON", b'{"a": {}}', b'{"a": {"data_offsets": []}}', b"\xff"):
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+        assert not is_whole(path)
+    save_file({}, path, metadata={"format": "pt"})
+    assert is_whole(path)

@@ -1,0 +1,145 @@
+"""The façade of a BERT: a folder in; missing words, classes, tags and likenesses out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regard import TextEncoder
+from regard.config import BertConfig, DecodeConfig
+from regard.errors import ConfigError
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
+from regard.models.bert import Bert
+from regard.tokenizers.characters import CharacterTokenizer
+from regard.tokenizers.protocol import SentencePieceTokenizer, Tokenizer
+from regard.tokenizers.training import train_vocabulary
+
+TEXTS = ["今天天气很好", "明天天气不好", "我", ""]
+
+
+def write_folder(path: Path, lexicon: Tokenizer, labels: tuple[str, ...] = (), **sizes: Any) -> Path:
+    torch.manual_seed(3)
+    wanted: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 2, "max_positions": 12}
+    wanted |= {"heads": ("masked", "classes", "tags"), "n_labels": 3}
+    config = BertConfig(**wanted | sizes, vocab_size=lexicon.size)
+    model = Bert(config).requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.3)
+    weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
+    decode = DecodeConfig(batch_tokens=20)  # several batches, even of these few
+    description = ModelDescription(config, decode, "", "", lexicon.lowercase, lexicon.files(), labels=labels)
+    with atomic_folder(path) as folder:
+        write_model(folder, description, weights, "")
+    return path
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> TextEncoder:
+    path = tmp_path_factory.mktemp("bert") / "model"
+    return TextEncoder(write_folder(path, CharacterTokenizer.of(TEXTS), ("weather", "person", "nothing")))
+
+
+def test_blanks(reader: TextEncoder) -> None:
+    found = reader.fill("今天[MASK]气很[MASK]", n=4)
+    assert [blank.place for blank in found.blanks] == [2, 5]
+    lexicon = reader.lexicon
+    ids = torch.tensor([[lexicon.begin, *lexicon.encode(["今天[MASK]气很[MASK]"])[0], lexicon.end]])
+    expected = torch.softmax(reader.model.masked_logits(reader.model(ids)), dim=-1)[0]
+    for blank in found.blanks:
+        row = expected[blank.place + 1]
+        values = [candidate.probability for candidate in blank.candidates]
+        assert values == sorted(values, reverse=True)
+        assert len(values) == 4
+        for candidate in blank.candidates:
+            assert candidate.piece in "".join(TEXTS)
+            assert candidate.probability == pytest.approx(float(row[lexicon.encode([candidate.piece])[0][0]]), abs=1e-6)
+        assert values[0] == pytest.approx(float(row[5:].max()), abs=1e-6)
+    best = [blank.candidates[0].text for blank in found.blanks]
+    assert found.text == f"今天{best[0]}气很{best[1]}"
+    assert len(reader.fill("[MASK]", n=1000).blanks[0].candidates) == len(set("".join(TEXTS)))
+
+
+def test_blanks_that_cannot_be(reader: TextEncoder, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing to fill: write \[MASK\]"):
+        reader.fill("今天")
+    with pytest.raises(ConfigError, match="11 tokens; the model reads at most 10"):
+        reader.fill("今" * 10 + "[MASK]")
+    with pytest.raises(ConfigError, match="n = 0"):
+        reader.fill("[MASK]", 0)
+    plain = train_vocabulary(["the cat sat"] * 4, "bpe", 290)
+    with pytest.raises(ConfigError, match=r"has no \[MASK\], so"):
+        TextEncoder(write_folder(tmp_path / "plain", SentencePieceTokenizer(plain))).fill("the [MASK]")
+    headless = TextEncoder(write_folder(tmp_path / "headless", CharacterTokenizer.of(TEXTS), heads=()))
+    with pytest.raises(ConfigError, match=r"no head 'masked'; its heads .*: none"):
+        headless.fill("今[MASK]")
+    with pytest.raises(ConfigError, match="no head 'classes'"):
+        headless.classify(["今"])
+
+
+def test_sentencepiece_may_be_its_vocabulary(tmp_path: Path) -> None:
+    vocabulary = train_vocabulary(["the cat sat on the mat", "two dogs run"] * 4, "bpe", 300, symbols=["[MASK]"])
+    reader = TextEncoder(write_folder(tmp_path / "model", SentencePieceTokenizer(vocabulary)))
+    found = reader.fill("the [MASK] sat")
+    assert found.text.startswith("the ")
+    assert len(found.blanks) == 1
+    assert "[MASK]" not in [candidate.piece for candidate in found.blanks[0].candidates]
+
+
+def test_classes(reader: TextEncoder) -> None:
+    opinions = reader.classify(TEXTS)
+    assert len(opinions) == len(TEXTS)
+    for text, opinion in zip(TEXTS, opinions, strict=True):
+        [alone] = reader.classify([text])
+        assert [label for label, _ in alone.labels] == [label for label, _ in opinion.labels]
+        np.testing.assert_allclose([p for _, p in alone.labels], [p for _, p in opinion.labels], atol=1e-6)
+        assert sum(p for _, p in opinion.labels) == pytest.approx(1)
+        assert {label for label, _ in opinion.labels} == {"weather", "person", "nothing"}
+        assert opinion.label == opinion.labels[0][0]
+        assert opinion.probability == max(p for _, p in opinion.labels)
+    assert reader.classify(["今" * 50]) == reader.classify(["今" * 10])
+    assert reader.classify([]) == []
+
+
+def test_tags(reader: TextEncoder) -> None:
+    tags = reader.tag("今天很好")
+    assert "".join(tag.piece for tag in tags) == "今天很好"
+    assert {tag.label for tag in tags} <= {"weather", "person", "nothing"}
+    lexicon = reader.lexicon
+    ids = torch.tensor([[lexicon.begin, *lexicon.encode(["今天很好"])[0], lexicon.end]])
+    expected = torch.softmax(reader.model.tag_logits(reader.model(ids)), dim=-1)[0]
+    for place, tag in enumerate(tags):
+        assert tag.probability == pytest.approx(float(expected[place + 1].max()), abs=1e-6)
+        assert tag.label == reader.labels[int(expected[place + 1].argmax())]
+
+
+def test_labels_without_names(tmp_path: Path) -> None:
+    reader = TextEncoder(write_folder(tmp_path / "model", CharacterTokenizer.of(TEXTS)))
+    assert {label for label, _ in reader.classify(["今"])[0].labels} == {"LABEL_0", "LABEL_1", "LABEL_2"}
+
+
+def test_likeness(reader: TextEncoder) -> None:
+    vectors = reader.embed(TEXTS)
+    assert vectors.shape == (4, 16)
+    np.testing.assert_allclose((vectors**2).sum(axis=1), 1, atol=1e-5)
+    assert reader.similarity("今天", "今天") == pytest.approx(1, abs=1e-5)
+    assert reader.similarity(TEXTS[0], TEXTS[2]) == pytest.approx(float(vectors[0] @ vectors[2]), abs=1e-5)
+    assert reader.similarity(TEXTS[0], TEXTS[2]) < 0.999
+    assert reader.embed([]).shape == (0, 16)
+
+
+def test_traces(reader: TextEncoder) -> None:
+    trace = reader.trace("今天")
+    assert trace.tokens == ("<s>", "今", "天", "</s>")
+    assert trace.attention().shape == (4, 4)
+    assert trace["memory"].shape == (4, 16)
+    assert "logits" not in trace.values, "no head was asked"
+
+
+def test_what_is_no_bert_is_refused(random_model: Any) -> None:
+    with pytest.raises(ConfigError, match="a transformer model does not read: it translates, with regard translate"):
+        TextEncoder(random_model())

@@ -1,0 +1,322 @@
+"""The façade: what a person who writes `Translator()` may count on, whatever the models are like."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from regard import Translator
+from regard.errors import ConfigError
+from regard.guards.checks import is_copy, is_loop, lost, mend_quotes
+from regard.pipelines.model_translator import ModelTranslator
+from regard.pipelines.translation import Alternative, Translation
+from regard.text.entities import find_kept, fixed, is_all_kept, without
+from regard.text.language import has_han
+from regard.text.normalise import normalise
+from regard.text.sentences import split_sentences
+
+SHORT = {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 12}
+
+
+@pytest.fixture(scope="module")
+def both_ways(registry_of_babble: Path) -> Translator:
+    """The models that babble, loaded once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_MODELS", str(registry_of_babble))
+        return Translator()
+
+
+def test_phrases_are_read_with_a_capital_and_words_without(both_ways: Translator) -> None:
+    english, chinese = both_ways.one_way("good"), both_ways.one_way("你好")
+    read = [both_ways.read(english, text) for text in ("good morning", "good", "", "¡hola amigo")]
+    assert read == ["Good morning", "good", "", "¡hola amigo"]
+    assert both_ways.read(chinese, "a 後") == "a 后"
+
+
+def test_a_folder_is_one_model(reverse_model: Path, reverse: ModelTranslator) -> None:
+    translator = Translator(reverse_model)
+    assert translator("apple baby bird") == "bird baby apple"
+    assert translator(["apple baby", "boat blue"]) == ["baby apple", "blue boat"]
+    assert translator.translate(["apple baby"], n_best=2) == reverse.translate(["apple baby"], n_best=2)
+    assert translator.score(["apple baby"], ["baby apple"]) == reverse.score(["apple baby"], ["baby apple"])
+    assert translator.align("apple baby") == reverse.align("apple baby")
+    assert translator.trace("apple baby").tgt_tokens == reverse.trace("apple baby").tgt_tokens
+    with pytest.raises(ConfigError, match="takes a list"):
+        translator.translate("apple")
+    for way in (translator, reverse):
+        for sources, translations in (("apple", ["baby"]), (["apple"], "b"), ("apple", "grape")):
+            with pytest.raises(ConfigError, match="takes a list of sources and a list of translations"):
+                way.score(sources, translations)
+        for texts in ([], [""], ["apple"]):
+            with pytest.raises(ConfigError, match="n_best = 0 is too few; the least is 1"):
+                way.translate(texts, n_best=0)
+    with pytest.raises(ConfigError, match="translates from en to reversed, not to de"):
+        Translator(reverse_model, to="de")
+
+
+@pytest.mark.usefixtures("babble")
+def test_a_precision_that_there_is_not(reverse_model: Path) -> None:
+    words = "precision = 'float64' is not possible; it may be one of 'auto', 'float32', 'bfloat16', 'int8'"
+    for build in (ModelTranslator, Translator):
+        with pytest.raises(ConfigError, match=words):
+            build(reverse_model, precision="float64")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=words):
+        Translator(precision="float64")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="n_best = 0 is too few"):
+        Translator().translate([], n_best=0)
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_nothing_is_installed() -> None:
+    with pytest.raises(ConfigError, match=r"no model is installed: name a model folder .* regard train makes one"):
+        Translator()
+    with pytest.raises(ConfigError, match="no model is installed for any language → zh"):
+        Translator(to="zh")
+
+
+def test_each_text_goes_to_the_model_that_reads_it(babble: Path) -> None:
+    translator = Translator()
+    found = translator.translate(["我爱你。", "I love you.", "", "图书馆", "https://x.org/a"])
+    assert [(one.src_lang, one.tgt_lang) for one in found] == [
+        ("zh", "en"),
+        ("en", "zh"),
+        ("", ""),
+        ("zh", "en"),
+        ("", ""),
+    ]
+    assert [found[2].text, found[4].text] == ["", "https://x.org/a"]
+    assert translator("我爱你。") == found[0].text
+    assert translator(["I love you."]) == [found[1].text]
+
+
+def test_a_model_is_loaded_when_a_text_needs_it(babble: Path) -> None:
+    translator = Translator()
+    assert translator.ways == {}
+    assert translator("123 😀") == "123 😀"
+    assert translator.ways == {}
+    translator("我爱你。")
+    assert list(translator.ways) == [babble / "zh-en"]
+
+
+def test_languages_can_be_named(babble: Path) -> None:
+    [found] = Translator(to="zh").translate(["hello"])
+    assert (found.src_lang, found.tgt_lang) == ("en", "zh")
+    [found] = Translator(source="zh").translate(["Tom"])
+    assert (found.src_lang, found.tgt_lang) == ("zh", "en")
+    assert Translator("zh-en").one_way().folder == babble / "zh-en"  # by its name
+    for languages in ({"to": "de"}, {"source": "de"}, {"source": "zh", "to": "zh"}):
+        with pytest.raises(ConfigError, match=r"no model is installed for .* \(there is .*zh → en"):
+            Translator(**languages)
+
+
+def test_what_no_model_reads_is_left_and_noted(babble: Path) -> None:
+    translator = Translator()
+    first, second, third = translator.translate(["Привет, мир", "こんにちは、元気ですか", "hello"])
+    assert (first.text, second.text) == ("Привет, мир", "こんにちは、元気ですか")
+    assert "it is written in Cyrillic, which no installed model reads" in first.note
+    assert "it is written in kana" in second.note
+    assert not third.note
+    with pytest.raises(ConfigError, match="written in Cyrillic"):
+        translator("Привет, мир")
+    with pytest.raises(ConfigError, match=r"no other model is installed \(there is en → zh\)"):
+        Translator(to="zh")("Привет, мир")
+    with pytest.raises(ConfigError, match="it is in zh already: name another language, or none"):
+        Translator(to="zh")("你好")
+    [already] = Translator(to="zh").translate(["你好", "hello"])[:1]
+    assert (already.text, already.note) == ("你好", "left as it is: it is in zh already")
+
+
+def test_a_line_without_words_is_scored_by_the_model_of_the_others(babble: Path) -> None:
+    translator = Translator()
+    way = translator.one_way("hello")
+    sources, translations = ["", "hello", "123"], ["", "你好", "123"]
+    assert translator.score(sources, translations) == way.score(sources, translations)
+    with pytest.raises(ConfigError, match=r"which model\? it is written in Cyrillic.*name a model's folder"):
+        translator.score(["hello", "Привет"], ["你好", "你好"])
+
+
+def test_traditional_characters_are_read_and_written(both_ways: Translator, babble: Path) -> None:
+    assert both_ways("我愛讀書。") == both_ways("我爱读书。")
+    traced = both_ways.trace("我愛讀書。")
+    assert traced.src_tokens == both_ways.trace("我爱读书。").src_tokens
+    simplified = Translator(to="zh").translate(["I have three apples."])[0]
+    traditional = Translator(to="zh", script="traditional").translate(["I have three apples."])[0]
+    assert traditional.alternatives[0].tokens == simplified.alternatives[0].tokens
+
+
+def test_installed_models_write_simplified_characters_unless_asked(babble: Path) -> None:
+    plain, wanted = Translator(to="zh"), Translator(to="zh", script="traditional")
+    answer = Translation("", (Alternative("读書 `读書`", 0.0, 0.0, (), ()),), "en", "zh")
+    assert plain.write(answer).text == "读书 `读書`"
+    assert wanted.write(answer).text == "讀書 `读書`"
+    assert Translator(babble / "en-zh").write(answer) == answer
+    for folder in (None, babble / "en-zh"):
+        assert Translator(folder, to="zh_tw").write(answer).text == "讀書 `读書`"
+        assert Translator(folder, to="zh-Hant", script="simplified").write(answer).text == "读书 `读書`"
+    assert plain.write(dataclasses.replace(answer, tgt_lang="ja")).text == answer.text
+
+
+def test_scores_traces_and_links_of_either_way(both_ways: Translator) -> None:
+    sources, translations = ["I love you.", "我爱你。", "hello"], ["我爱你。", "I love you.", "苹果"]
+    scored = both_ways.score(sources, translations)
+    assert [one.text for one in scored] == translations
+    for source, translation, one in zip(sources, translations, scored, strict=True):
+        [alone] = both_ways.one_way(source).score([source], [translation])
+        assert (one.tokens, one.parts) == (alone.tokens, alone.parts)
+        assert one.token_log_probs == pytest.approx(alone.token_log_probs, abs=1e-4)
+    assert both_ways.trace("我爱你。", "I love you.").values
+    assert all(link.src_word for link in both_ways.align("我爱你。"))
+    with pytest.raises(ConfigError, match="one each is needed"):
+        both_ways.score(["a"], [])
+
+
+def test_progress_is_counted_in_texts(both_ways: Translator) -> None:
+    heard: list[int] = []
+    both_ways.translate(["我爱你。", "hello", "", "😀", "hello there " * 200, "Привет"], done=heard.append, **SHORT)
+    assert sum(heard) == 6
+
+
+def test_guards_can_be_left_out(babble: Path) -> None:
+    way = ModelTranslator(babble / "zh-en")
+    [bare] = Translator(guards=False).translate(["我爱你 https://x.org"], **SHORT)
+    assert bare.alternatives == way.translate(["我爱你 https://x.org"], **SHORT)[0].alternatives
+
+
+# Anything a person may type, and what must survive it.
+PIECES = st.sampled_from(
+    [
+        *(
+            "我",
+            "爱",
+            "你",
+            "图书馆",
+            "苹果",
+            "。",
+            "，",
+            "！",
+            "“",
+            "”",
+            " hello ",
+            " I ",
+            " love ",
+            " the ",
+            " library ",
+        ),
+        *(
+            " https://example.com/a?b=1 ",
+            " me@x.org ",
+            " `pip install x` ",
+            " snake_case ",
+            " 2024-01-05 ",
+            "Tom",
+            "Python",
+        ),
+        *(
+            "3",
+            " 42 ",
+            " 1,000 ",
+            "😀",
+            "👩\u200d👩\u200d👧",
+            "\u202e",
+            "\x07",
+            "é",
+            "Привет",
+            "の",
+            "\n",
+            '"',
+            "...",
+            "!!!",
+        ),
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pieces=st.lists(PIECES, min_size=1, max_size=14))
+@example(["爱我”， https://example.com/a?b=1 爱 I"])  # whose clauses, together, are a loop
+@example([" https://example.com/a?b=1 你”。 hello 爱 I "])  # and whose sentences
+@example([" hello  hello 3“ hello 我我“ hello 我"])  # without what was translated, what is kept is a loop
+@example([" hello 。TomTom"])  # a name after a sentence that has no end
+@example(["... 42 我"])  # not the decimals of a number
+@example(["... me@x.org 我"])  # nor points of an address
+def test_no_text_makes_a_babbling_model_break_its_promises(both_ways: Translator, pieces: list[str]) -> None:
+    source = "".join(pieces)
+    found, _ = both_ways.translate([source, "hello"], **SHORT)  # with a text that somebody reads, nothing is refused
+    text, read = found.text, normalise(source)
+    assert bool(text.strip()) == bool(read)
+    assert len(text.splitlines()) <= 1
+    if not found.tgt_lang:
+        assert text == read
+        return
+    chinese = found.src_lang == "zh"
+    spans = find_kept(read, chinese)
+    for span in fixed(spans):
+        # What is foreign depends on what is around it, and what is between symbols is judged alone.
+        assert span.of(read) in text or (span.kind == "foreign" and any(one.kind == "symbol" for one in spans))
+    if not found.note:
+        assert not lost(read, text, chinese)
+        # Each sentence by itself: three of them may well have the same phrase.
+        assert not any(is_loop(part, said) for part, said in found.alternatives[0].parts)
+    if not found.note and all(span.kind != "symbol" for span in spans):  # what is between symbols is judged alone
+        assert not (len(split_sentences(read)) == 1 and is_loop(read, text))
+        assert not is_copy(without(read, fixed(spans)), without(text, fixed(find_kept(text, False))), chinese)
+    assert mend_quotes(read, text) == text
+
+
+@settings(max_examples=30, deadline=None)
+@given(text=st.text(max_size=40))
+def test_any_text_at_all(both_ways: Translator, text: str) -> None:
+    first, second = both_ways.translate([text, "hello"], **SHORT)
+    assert second.text
+    assert bool(first.text.strip()) == bool(normalise(text))
+    first.text.encode()
+
+
+@pytest.mark.parametrize(
+    ("unit", "characters"),
+    [
+        *(("我爱你", 100_000), ("apple", 100_000), ("😀", 100_000), ("`", 100_000), ("1", 100_000)),
+        *(("我有3个苹果。", 5_000), ("see https://x.org/a, ", 10_000), ("我a", 10_000)),  # all of it is mended
+    ],
+)
+def test_a_hundred_thousand_characters(both_ways: Translator, unit: str, characters: int) -> None:
+    text = unit * (characters // len(unit))
+    how = {"beam": 1, "max_length_ratio": 0.0, "max_length_extra": 2, "batch_tokens": 20_000}
+    [found] = both_ways.translate([text], **how)
+    assert found.text
+    if "https" in unit:
+        assert found.text.count("https://x.org/a") == text.count("https://x.org/a")
+    if is_all_kept(text):
+        assert found.text == text
+
+
+def test_the_same_question_has_the_same_answer(both_ways: Translator) -> None:
+    texts = ["我有37个苹果和Python。", "Look at https://x.org, please: it is 42.", "他说：“好。”"]
+    assert both_ways(texts) == both_ways(texts) == [both_ways(text) for text in texts]
+
+
+def test_a_beginning_that_is_forced_stays(both_ways: Translator) -> None:
+    assert both_ways("我有37个苹果。", prefix="love you", **SHORT).startswith("love you")
+
+
+def test_the_registry_and_the_guards_need_no_torch() -> None:
+    script = (
+        "import sys; import regard.model_folder.registry, regard.pipelines.guarded_translator;"
+        "import regard.pipelines.translator, regard.text.chinese_script, regard.guards.checks;"
+        "assert not {'torch', 'sacrebleu', 'rich', 'opencc'} & set(sys.modules), sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_chinese_never_ends_in_a_copy(both_ways: Translator) -> None:
+    """A random model may well answer in the wrong language; what it answers is not the question."""
+    for source in ("苹果", "图书馆", "你好", "hello", "Wednesday", "library"):
+        answer = both_ways(source)
+        assert answer.strip()
+        assert normalise(answer).lower() != source.lower() or not has_han(source)

@@ -1,0 +1,150 @@
+"""What cannot be answered is refused in a sentence; the server goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TEXT = "apple baby"
+
+WRONG: list[tuple[str, str, Any, int, str]] = [
+    ("POST", "/api/translate", {}, 422, "'text' is missing"),
+    ("POST", "/api/translate", [], 422, "the request must be a JSON object, not []"),
+    ("POST", "/api/translate", None, 415, "the body must be application/json, not of no type"),
+    ("POST", "/api/translate", b"{", 400, "the body is not JSON: Expecting property name"),
+    ("POST", "/api/translate", b"\xff", 400, "the body is not JSON: "),
+    ("POST", "/api/translate", b"[" * 100_000, 400, "the body is not JSON: "),
+    ("POST", "/api/translate", {"text": 5}, 422, "text = 5 is not possible; it must be a text"),
+    ("POST", "/api/translate", {"text": TEXT, "bean": 4}, 422, "unknown key 'bean'"),
+    ("POST", "/api/translate", {"text": TEXT, "model": "7"}, 404, "there is no model '7'"),
+    ("POST", "/api/translate", {"text": TEXT, "model": 0}, 422, "model = 0 is not possible; it must be a text"),
+    ("POST", "/api/translate", {"text": TEXT, "options": 4}, 422, "options = 4 is not possible; it must be an object"),
+    ("POST", "/api/translate", {"text": TEXT, "options": {"bean": 4}}, 422, "did you mean 'beam'?"),
+    ("POST", "/api/translate", {"text": TEXT, "options": {"beam": "4"}}, 422, "it must be a whole number"),
+    ("POST", "/api/translate", {"text": TEXT, "options": {"beam": 17}}, 422, "beam = 17 is not possible here"),
+    ("POST", "/api/translate", {"text": TEXT, "options": {"method": "guess"}}, 422, "one of 'beam', 'sample'"),
+    ("POST", "/api/translate", {"text": TEXT, "n_best": 0}, 422, "n_best = 0 is not possible here"),
+    ("POST", "/api/translate", {"text": TEXT, "n_best": True}, 422, "n_best = True is not possible"),
+    ("POST", "/api/translate", {"text": TEXT, "prefix_ids": 4}, 422, "it must be a list of whole numbers"),
+    ("POST", "/api/translate", {"text": TEXT, "prefix_ids": [4, "5"]}, 422, "prefix_ids[1] = '5' is not possible"),
+    ("POST", "/api/translate", {"text": TEXT, "prefix_ids": [3]}, 422, "contains the end token"),
+    ("POST", "/api/translate", {"text": TEXT, "prefix_ids": [-1]}, 422, "has the id -1; the vocabulary's go from 0"),
+    ("POST", "/api/translate", {"text": TEXT, "prefix_ids": [10**20]}, 422, "has the id 100000000000000000000"),
+    ("POST", "/api/translate", {"text": TEXT, "interventions": {}}, 422, "interventions must be a list"),
+    ("POST", "/api/translate", {"text": TEXT, "interventions": [{"kind": "mask"}]}, 422, "'mask' works in a trace"),
+    (
+        "POST",
+        "/api/translate",
+        {"text": TEXT, "interventions": [{"kind": "layer", "where": "encoder.7"}]},
+        422,
+        "there is no 'encoder.7' to change with 'layer'",
+    ),
+    (
+        "POST",
+        "/api/trace",
+        {
+            "text": TEXT,
+            "interventions": [
+                {"kind": "weight", "where": "encoder.0.attention", "head": 0, "row": 9, "column": 0, "value": 1}
+            ],
+        },
+        422,
+        "there is no row 9 in encoder.0.attention: it has 3",
+    ),
+    ("POST", "/api/translate", {"text": "a" * 2001}, 422, "the text has 2,001 characters"),
+    ("POST", "/api/translate", {"text": "ж" * 600}, 422, "pieces; the explorer looks at up to 512 at once"),
+    ("POST", "/api/tokens", {"text": "a" * 2001}, 422, "the text has 2,001 characters"),
+    ("POST", "/api/tokens", {"text": TEXT, "side": "source"}, 422, "it must be one of 'src', 'tgt'"),
+    ("POST", "/api/translate", b'{"text": "' + b"a" * 300_000 + b'"}', 413, "the request is larger than 256 KB"),
+    ("POST", "/api/trace", {"text": TEXT, "tgt_ids": [0]}, 422, "the translation contains the padding token"),
+    ("POST", "/api/trace", {"text": TEXT, "tgt_ids": [5] * 513}, 422, "the translation has 513 pieces"),
+    ("POST", "/api/trace", {"text": TEXT, "tgt_ids": [99999]}, 422, "the translation has the id 99999"),
+    ("POST", "/api/beam", {"text": TEXT, "options": {"method": "sample"}}, 422, "is that of a beam search"),
+    ("POST", "/api/attention-summary", {"trace": "abc"}, 404, "there is no trace 'abc' any more"),
+    ("POST", "/api/toy", {"task": "sort"}, 422, "it must be one of 'reverse', 'copy'"),
+    ("POST", "/api/toy", {"seconds": 4}, 422, "seconds = 4 is not possible; it may be from 5 to 600"),
+    ("GET", "/api/trace/abc/tensor?path=logits", None, 404, "there is no trace 'abc' any more"),
+    ("GET", "/api/models?all=1", None, 422, "unknown key 'all'"),
+    ("GET", "/api/models/0/parameter", None, 422, "'name' is missing"),
+    ("GET", "/api/models/0/parameter?name=encoder.0.wq", None, 422, "this model has no parameter 'encoder.0.wq'"),
+    ("GET", "/api/models/0/parameter?name=encoder", None, 422, "this model has no parameter 'encoder'"),
+    ("GET", "/api/models/0/parameter?name=output.weight&rows=1,x", None, 422, "output.weight has no row 'x'"),
+    ("GET", "/api/models/0/parameter?name=output.weight&rows=99999", None, 422, "has no row '99999': it has"),
+    ("GET", "/api/models/0/parameter?name=output.weight&columns=60-65", None, 422, "has no columns '60-65': it has 64"),
+    ("GET", "/api/models/0/parameter?name=output.weight&columns=3", None, 422, "output.weight has no columns '3'"),
+    ("GET", "/api/models/0/probes", None, 404, "does not remember its training"),
+    ("GET", "/api/models/9/parameter?name=output.weight", None, 404, "there is no model '9'"),
+    ("GET", "/api/runs/nothing/metrics", None, 404, "there is no run 'nothing'"),
+    ("GET", "/api/runs/..%2F..%2Fetc/metrics", None, 404, "etc/metrics: Not FinishedHypotheses"),
+    ("GET", "/api/runs/run/metrics?after=x", None, 422, "after = 'x' is not possible; it must be a whole number"),
+    ("GET", "/api/nothing", None, 404, "GET /api/nothing: Not FinishedHypotheses"),
+    ("GET", "/api/translate", None, 405, "GET /api/translate: Method Not Allowed"),
+    ("DELETE", "/api/models", None, 405, "DELETE /api/models: Method Not Allowed"),
+    ("GET", "/nothing.js", None, 404, "GET /nothing.js: Not FinishedHypotheses"),
+    ("GET", "/../pyproject.toml", None, 404, "Not FinishedHypotheses"),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "sentence"), WRONG, ids=[f"{i}-{row[3]}" for i, row in enumerate(WRONG)]
+)
+def test_a_sentence_for_each(client: Any, method: str, path: str, body: Any, status: int, sentence: str) -> None:
+    reply = client.ask(method, path, body)
+    assert reply.status == status, reply.body
+    assert reply.headers["content-type"] == "application/json"
+    assert set(reply.json) == {"error", "hint"}
+    assert sentence in f"{reply.json['error']} {reply.json['hint']}"
+    assert len(reply.body) < 1000
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("tensor?path=decoder.0.cross", "there is no tap 'decoder.0.cross'"),
+        ("tensor?path=logits&head=0", "logits is not cut into heads"),
+        ("tensor?path=decoder.0.cross.q&head=4", "decoder.0.cross.q has no head 4: it has 4, numbered from 0"),
+        ("tensor?path=decoder.0.cross.q&head=-1", "has no head -1"),
+        ("tensor?path=decoder.0.cross.q&head=one", "head = 'one' is not possible; it must be a whole number"),
+        ("tensor", "'path' is missing"),
+        ("next?step=99", "there is no step 99: the translation has 3"),
+        ("next?step=-1", "there is no step -1"),
+        ("next?step=0&k=0", "k = 0 is not possible; it may be from 1 to 100"),
+        ("next", "'step' is missing"),
+        ("block?side=middle&layer=0&position=0", "it must be one of 'encoder', 'decoder'"),
+        ("block?side=encoder&layer=1&position=0", "there is no layer 1 in the encoder: it has 1"),
+        ("block?side=encoder&layer=0&position=3", "there is no position 3 in the encoder: it has 3"),
+    ],
+)
+def test_what_a_trace_has_not(client: Any, query: str, sentence: str) -> None:
+    header, _ = client.post("/api/trace", {"text": TEXT}).arrays()
+    reply = client.get(f"/api/trace/{header['trace']}/{query}")
+    assert reply.status == 422, reply.body
+    assert sentence in reply.json["error"]
+
+
+def test_only_json_is_taken(client: Any) -> None:
+    body = json.dumps({"text": TEXT}).encode()
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        reply = client.ask("POST", "/api/translate", body, Content_Type=kind)
+        assert (reply.status, reply.json["error"]) == (415, f"the body must be application/json, not {kind}")
+    assert client.ask("POST", "/api/translate", body, Content_Type="application/json; charset=utf-8").status == 200
+
+
+def test_the_longest_that_is_allowed_is_answered(client: Any) -> None:
+    reply = client.post("/api/trace", {"text": "apple " * 330, "tgt_ids": [5] * 330})
+    assert reply.status == 200
+    assert len(reply.arrays()[0]["src"]) == 331
+
+
+def test_a_fault_of_ours_is_confessed(
+    serve: Any, deep_model: Path, page: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serve([deep_model], tmp_path, page) as client:
+        client.api.shelf.books["0"].explorer.translator = None
+        reply = client.post("/api/translate", {"text": TEXT})
+        assert (reply.status, reply.json["error"]) == (500, "something went wrong inside Regard")
+        assert "Content-Security-Policy".lower() in reply.headers
+    assert "AttributeError" in capfd.readouterr().err

@@ -1,0 +1,67 @@
+"""A vocabulary of characters keeps a text as it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.errors import ConfigError
+from regard.tokenizers.characters import CharacterTokenizer
+from regard.tokenizers.protocol import SentencePieceTokenizer, read_tokenizer
+from regard.tokenizers.sentencepiece import BOS, EOS, PAD, UNK
+from regard.tokenizers.training import train_vocabulary
+
+POEM = "床前明月光，\n疑是地上霜。\n"
+
+
+@settings(deadline=None)
+@given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda t: "[MASK]" not in t))
+def test_what_was_met_comes_back(text: str) -> None:
+    lexicon = CharacterTokenizer.of([text])
+    [ids] = lexicon.encode([text])
+    assert len(ids) == len(text)
+    assert lexicon.decode(ids) == text
+    again = read_tokenizer(lexicon.files(), False)
+    assert again.encode([text]) == [ids]
+    assert again.size == lexicon.size
+
+
+def test_the_ids() -> None:
+    lexicon = CharacterTokenizer.of(["ba\n"])
+    assert lexicon.encode(["ab\nc[MASK]a"]) == [[6, 7, 5, UNK, 4, 6]]
+    assert lexicon.pieces([PAD, BOS, 6, EOS, 4]) == ["<pad>", "<s>", "a", "</s>", "[MASK]"]
+    assert lexicon.decode([BOS, 6, UNK, 4, EOS]) == "a\ufffd"
+    assert lexicon.prompt("a") == [BOS, 6]
+    assert set(lexicon.never) == {PAD, UNK, BOS, 4}
+
+
+def test_the_oftenest_only() -> None:
+    assert CharacterTokenizer.of([POEM, "床明月"], most=4).characters == "\n床明月"
+    assert CharacterTokenizer.of(["aAbB\ud800"], lowercase=True).characters == "ab"
+    assert CharacterTokenizer.of(["ab"], lowercase=True).encode(["A[MASK]B"]) == [[5, 4, 6]]
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(ConfigError, match="no text"):
+        CharacterTokenizer.of(["", ""])
+    with pytest.raises(ConfigError, match="every character once"):
+        read_tokenizer({"characters.txt": b"aba"}, False)
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_tokenizer({"characters.txt": b"\xff"}, False)
+
+
+def test_sentencepiece_may_have_a_mask() -> None:
+    vocabulary = train_vocabulary(["今天天气很好", "the cat sat", "Two dogs run"] * 5, "bpe", 320, symbols=["[MASK]"])
+    lexicon = SentencePieceTokenizer(vocabulary, lowercase=True)
+    assert lexicon.mask is not None
+    assert lexicon.encode(["", "  "]) == [[], []]
+    [ids] = lexicon.encode(["今天天气很[MASK]"])
+    assert ids.count(lexicon.mask) == 1
+    assert lexicon.decode(ids) == "今天天气很"
+    assert lexicon.encode(["The[MASK]"]) == lexicon.encode(["the[MASK]"])
+    assert b"".join(map(lexicon.spell, lexicon.encode(["the cat 犬"])[0])).decode() == " the cat 犬"
+    assert read_tokenizer(lexicon.files(), True).encode(["A [MASK] b"]) == lexicon.encode(["a [MASK] b"])
+    assert lexicon.pieces(lexicon.encode(["the [MASK] sat"])[0]) == ["▁the", "[MASK]", "▁sat"]  # hidden with its space
+    assert lexicon.pieces(lexicon.encode(["[MASK] sat"])[0]) == ["[MASK]", "▁sat"]
+    assert train_vocabulary(["the cat sat"] * 5, "bpe", 290).mask is None
