@@ -34,7 +34,7 @@ class MixtureConfig:
     """A mixture of experts in the place of a feed-forward network. The defaults are DeepSeek-V3's, small."""
 
     n_experts: int = setting(8, low=1)
-    experts_per_token: int = setting(2, low=1)  # experts that a token goes to
+    experts_per_token: int = setting(2, low=1, formerly="n_active")  # experts that a token goes to
     n_shared: int = setting(1, low=0)  # experts that every token goes to, besides
     d_ff: int = setting(0, low=0)  # of one expert; 0: the model's
     kind: FeedForwardKind = "swiglu"
@@ -232,7 +232,7 @@ class DeepSeekConfig:
     moe: MixtureConfig = MixtureConfig()
     norm_eps: float = setting(1e-6, low=0.0)
     rotary_base: float = setting(10_000.0, low=1.0)
-    rope_scaling_factor: float = setting(1.0, low=1.0)  # YaRN: how many times longer texts may be than those trained on
+    rope_scaling_factor: float = setting(1.0, low=1.0, formerly="rotary_stretch")  # YaRN: how many times longer texts may be than those trained on
     rotary_length: int = setting(4096, low=1)  # the longest text that was trained on before it was stretched
     tied: bool = False  # input and output are one matrix
     dropout: float = setting(0.0, low=0.0, below=1.0)

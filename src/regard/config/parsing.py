@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import logging
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from regard.errors import ConfigError
 
 
-def setting(default: Any, low: float | None = None, high: float | None = None, below: float | None = None) -> Any:
-    """A dataclass field with the range of values it may take."""
-    return field(default=default, metadata={"low": low, "high": high, "below": below})
+log = logging.getLogger("regard.config")
+
+
+def setting(
+    default: Any,
+    low: float | None = None,
+    high: float | None = None,
+    below: float | None = None,
+    formerly: str | None = None,
+) -> Any:
+    """A dataclass field with the range of values it may take; `formerly` is a name by which it is still read."""
+    return field(default=default, metadata={"low": low, "high": high, "below": below, "formerly": formerly})
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -37,13 +47,30 @@ def build(kind: type[T], tree: Any, where: str) -> T:
     hints = get_type_hints(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
-    for key, value in tree.items():
+    for key, value in with_current_names(tree, fields.values(), where).items():
         name = f"{where}.{key}" if where else key
         if key not in fields:
             raise ConfigError(f"unknown key {name}; {suggestion(key, fields)}")
         values[key] = convert(hints[key], value, name)
         check_range(name, values[key], fields[key].metadata)
     return kind(**values)
+
+
+def with_current_names(
+    tree: Mapping[str, Any], fields: Iterable[dataclasses.Field[Any]], where: str
+) -> dict[str, Any]:
+    """The settings with every former key replaced by its present name; a log message says so."""
+    current = {f.metadata["formerly"]: f.name for f in fields if f.metadata.get("formerly")}
+    dot = f"{where}." if where else ""
+    renamed: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = current.get(key, key)
+        if name in renamed or (name != key and name in tree):
+            raise ConfigError(f"{dot}{key} is the former name of {dot}{name}, and both are set: remove {dot}{key}")
+        if name != key:
+            log.warning("%s%s is now called %s%s: please rename it", dot, key, dot, name)
+        renamed[name] = value
+    return renamed
 
 
 def convert(kind: Any, value: Any, name: str) -> Any:
@@ -80,9 +107,9 @@ def build_tagged(kinds: tuple[Any, ...], tree: Any, where: str) -> Any:
     chosen = tree.get(tag, getattr(kinds[0], tag))
     if chosen not in list(by_tag):
         raise ConfigError(f"{where}.{tag} = {chosen!r} is not possible; it may be one of {listed(by_tag)}")
-    own = {f.name for f in dataclasses.fields(by_tag[chosen])}
+    own = accepted_keys(by_tag[chosen])
     for key in tree:
-        others = [name for name, kind in by_tag.items() if key in {f.name for f in dataclasses.fields(kind)}]
+        others = [name for name, kind in by_tag.items() if key in accepted_keys(kind)]
         if key not in own and others:
             raise ConfigError(
                 f"{where}.{key} is a setting of the {tag} {listed(others)}, but {where}.{tag} is {chosen!r}: "
@@ -91,12 +118,18 @@ def build_tagged(kinds: tuple[Any, ...], tree: Any, where: str) -> Any:
     return build(by_tag[chosen], tree, where)
 
 
+def accepted_keys(kind: Any) -> set[str]:
+    """The names of a dataclass's fields, present and former."""
+    fields = dataclasses.fields(kind)
+    return {f.name for f in fields} | {f.metadata["formerly"] for f in fields if f.metadata.get("formerly")}
+
+
 def check_range(name: str, value: Any, limits: Mapping[str, Any]) -> None:
     low, high, below = limits.get("low"), limits.get("high"), limits.get("below")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
     if not math.isfinite(value):
-        raise ConfigError(f"{name} = {value!r} is not a number to reckon with")
+        raise ConfigError(f"{name} = {value!r} must be finite")
     if low is not None and value < low:
         raise ConfigError(f"{name} = {value!r} is too small; the least is {low}")
     if high is not None and value > high:
