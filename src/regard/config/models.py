@@ -232,7 +232,7 @@ class DeepSeekConfig:
     moe: MixtureConfig = MixtureConfig()
     norm_eps: float = setting(1e-6, low=0.0)
     rotary_base: float = setting(10_000.0, low=1.0)
-    rope_scaling_factor: float = setting(1.0, low=1.0, formerly="rotary_stretch")  # YaRN: how many times longer texts may be than those trained on
+    rope_scaling_factor: float = setting(1.0, low=1.0, formerly="rotary_stretch")  # YaRN
     rotary_length: int = setting(4096, low=1)  # the longest text that was trained on before it was stretched
     tied: bool = False  # input and output are one matrix
     dropout: float = setting(0.0, low=0.0, below=1.0)

@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from regard.errors import ConfigError
 
-
 log = logging.getLogger("regard.config")
 
 
@@ -56,9 +55,7 @@ def build(kind: type[T], tree: Any, where: str) -> T:
     return kind(**values)
 
 
-def with_current_names(
-    tree: Mapping[str, Any], fields: Iterable[dataclasses.Field[Any]], where: str
-) -> dict[str, Any]:
+def with_current_names(tree: Mapping[str, Any], fields: Iterable[dataclasses.Field[Any]], where: str) -> dict[str, Any]:
     """The settings with every former key replaced by its present name; a log message says so."""
     current = {f.metadata["formerly"]: f.name for f in fields if f.metadata.get("formerly")}
     dot = f"{where}." if where else ""
