@@ -78,13 +78,13 @@ WRONG: list[tuple[str, str, Any, int, str]] = [
     ("GET", "/api/models/0/probes", None, 404, "does not remember its training"),
     ("GET", "/api/models/9/parameter?name=output.weight", None, 404, "there is no model '9'"),
     ("GET", "/api/runs/nothing/metrics", None, 404, "there is no run 'nothing'"),
-    ("GET", "/api/runs/..%2F..%2Fetc/metrics", None, 404, "etc/metrics: Not FinishedHypotheses"),
+    ("GET", "/api/runs/..%2F..%2Fetc/metrics", None, 404, "etc/metrics: Not Found"),
     ("GET", "/api/runs/run/metrics?after=x", None, 422, "after = 'x' is not possible; it must be a whole number"),
-    ("GET", "/api/nothing", None, 404, "GET /api/nothing: Not FinishedHypotheses"),
+    ("GET", "/api/nothing", None, 404, "GET /api/nothing: Not Found"),
     ("GET", "/api/translate", None, 405, "GET /api/translate: Method Not Allowed"),
     ("DELETE", "/api/models", None, 405, "DELETE /api/models: Method Not Allowed"),
-    ("GET", "/nothing.js", None, 404, "GET /nothing.js: Not FinishedHypotheses"),
-    ("GET", "/../pyproject.toml", None, 404, "Not FinishedHypotheses"),
+    ("GET", "/nothing.js", None, 404, "GET /nothing.js: Not Found"),
+    ("GET", "/../pyproject.toml", None, 404, "Not Found"),
 ]
 
 
