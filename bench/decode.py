@@ -46,7 +46,8 @@ from regard.model_folder.folder import read_description
 from regard.models.load import read_model
 from regard.models.transformer import Transformer
 from regard.pipelines.model_translator import ModelTranslator
-from regard.tokenizers.pair import PAD, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.special_ids import PAD
 
 CPU = torch.device("cpu")
 COUNTS = {1: 8, 64: 128}  # sentences, by the size of a batch

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from regard.config import TransformerConfig
 from regard.core.positions import sinusoids
-from regard.tokenizers.pair import BOS, EOS, PAD
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 INSTALL = "not installed; pip install 'regard[bench]' brings it"
 BY_HAND = {"joeynmt": "not installed; 2.3.0 asks for a protobuf that is not Eole's, and needs importlib_metadata too"}

@@ -35,7 +35,8 @@ from regard.evaluation.scores import measure
 from regard.kernels.memory import keep_freed_memory
 from regard.model_folder.atomic import default_cache
 from regard.models.transformer import Transformer
-from regard.tokenizers.pair import BOS, EOS, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.special_ids import BOS, EOS
 from regard.train.ema import MovingAverage
 from regard.train.optimizer import learning_rate, paper_learning_rate
 from regard.train.tasks import prepare_run

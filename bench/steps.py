@@ -13,7 +13,7 @@ from regard.core.int8 import reason_against, use_int8
 from regard.core.precision import choose_dtype, cpu_has_vnni, takes_int8
 from regard.data.batches import Batch
 from regard.models.transformer import Transformer
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 from regard.train.loss import vocabulary_loss
 from regard.train.optimizer import build_optimizer
 

@@ -27,7 +27,7 @@ from regard.config import TransformerConfig
 from regard.data.batches import Batch
 from regard.kernels.memory import keep_freed_memory
 from regard.models.transformer import Transformer
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 
 
 def make_systems(config: TransformerConfig, report: Report) -> dict[str, Step]:

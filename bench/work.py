@@ -15,7 +15,9 @@ from regard.data.batches import Batch, collate
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
-from regard.tokenizers.pair import EOS, TokenizerPair, train_vocabulary
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.special_ids import EOS
+from regard.tokenizers.training import train_vocabulary
 
 VOCABULARY, BATCH_TOKENS = 10_000, 4096
 TOY_VOCABULARY, TOY_BATCH_TOKENS = 320, 128

@@ -21,7 +21,10 @@ from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.build import build_model
 from regard.models.transformer import Transformer
 from regard.pipelines.model_translator import ModelTranslator
-from regard.tokenizers.pair import EOS, SentencePieceModel, TokenizerPair, train_vocabulary
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.special_ids import EOS
+from regard.tokenizers.training import train_vocabulary
 from regard.train import launch
 from regard.train.reports import StepReport, ValidationReport
 from regard.train.run_folder import RunFolder

@@ -17,7 +17,9 @@ from regard.data.toy import WORDS
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.build import build_model
-from regard.tokenizers.pair import EOS, TokenizerPair, train_vocabulary
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.special_ids import EOS
+from regard.tokenizers.training import train_vocabulary
 
 TEXT = "red green blue"
 PANELS = (

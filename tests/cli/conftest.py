@@ -19,7 +19,9 @@ from regard.kernels import loader, memory
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
-from regard.tokenizers.pair import SentencePieceModel, TokenizerPair, train_vocabulary
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.training import train_vocabulary
 
 SENTENCES = ["the cat sat on the mat", "a dog runs", "two dogs run on a mat", "我 爱 你", "the dog sat"] * 4
 

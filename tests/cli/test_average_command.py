@@ -10,7 +10,8 @@ import pytest
 
 from regard.config import RunConfig
 from regard.model_folder.folder import CARD, PROBES, read_description, read_weights
-from regard.tokenizers.pair import SentencePieceModel, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.sentencepiece import SentencePieceModel
 from regard.train.run_folder import RunFolder
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from regard.config import PRESETS, VOCABULARIES
-from regard.tokenizers.pair import SentencePieceModel, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.sentencepiece import SentencePieceModel
 
 
 def test_base_is_the_papers(regard: Any) -> None:

@@ -12,7 +12,7 @@ from regard.decode.engine import SOURCE
 from regard.decode.shortlist import load_shortlist
 from regard.kernels.loader import library
 from regard.model_folder.folder import CONFIG, SHORTLIST, check_sums, digest, listed_sums, write_sums
-from regard.tokenizers.pair import SentencePieceModel
+from regard.tokenizers.sentencepiece import SentencePieceModel
 
 PAIRS = [("the cat sat", "a dog runs"), ("the dog sat", "two dogs run"), ("a mat", "on the mat")] * 3
 

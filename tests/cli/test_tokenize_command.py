@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from regard.cli import tokenize
-from regard.tokenizers.pair import SentencePieceModel, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.sentencepiece import SentencePieceModel
 
 LINES = ["the cat sat", "", "我爱你 😀", "two dogs"]
 

@@ -17,7 +17,7 @@ from regard.data.batches import Batch, Batches, DataPosition, collate, validatio
 from regard.data.prepare import Prepared, prepare
 from regard.data.store import PairStore, PairStoreWriter
 from regard.errors import DataError
-from regard.tokenizers.pair import BOS, EOS, PAD
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 Lengths = list[tuple[int, int]]
 LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.tokenizers.pair import BOS, EOS, PAD, UNK
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 TABLE = 1009
 

@@ -13,7 +13,7 @@ from regard.decode.beam import beam_search
 from regard.decode.protocols import limit_lengths
 from regard.errors import ConfigError, RegardError
 from regard.models.transformer import Transformer
-from regard.tokenizers.pair import BOS, EOS, PAD, UNK
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 SEEDS = st.integers(0, 10_000)
 WORDS = st.integers(EOS + 1, 11)

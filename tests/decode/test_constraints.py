@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decode.constraints import FREE, allow, block_repeats, stack_prefixes
-from regard.tokenizers.pair import BOS, PAD, UNK
+from regard.tokenizers.special_ids import BOS, PAD, UNK
 
 IDS = st.integers(0, 30).flatmap(
     lambda length: st.lists(st.lists(st.integers(4, 7), min_size=length, max_size=length), min_size=1, max_size=4)

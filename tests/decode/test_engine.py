@@ -21,7 +21,7 @@ from regard.decode.search import pad_sources, search
 from regard.errors import RegardError
 from regard.kernels.loader import library
 from regard.models.transformer import Transformer
-from regard.tokenizers.pair import BOS, EOS
+from regard.tokenizers.special_ids import BOS, EOS
 
 VOCABULARY = 96
 SHAPES: list[dict[str, object]] = [

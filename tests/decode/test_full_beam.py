@@ -19,7 +19,7 @@ from regard.decode.hypotheses import length_penalty_divisor
 from regard.decode.sampling import sample_search
 from regard.decode.scoring import score_translations
 from regard.inspect.beam_tree import BeamTree
-from regard.tokenizers.pair import BOS, EOS, PAD
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 SEEDS = st.integers(0, 10_000)
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, 11), max_size=6), min_size=1, max_size=4)

@@ -17,7 +17,7 @@ from regard.models.deepseek import DeepSeek
 from regard.models.gpt import Gpt
 from regard.tokenizers.byte_level_bpe import END_PIECE, VISIBLE, ByteLevelBpeTokenizer
 from regard.tokenizers.characters import CharacterTokenizer
-from regard.tokenizers.sentencepiece import BOS, EOS
+from regard.tokenizers.special_ids import BOS, EOS
 
 BYTES = ByteLevelBpeTokenizer({piece: number for number, piece in enumerate([*VISIBLE, END_PIECE])}, [])
 LETTERS = CharacterTokenizer("abcdefgh")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.decode.sampling import draw_tokens, draw_uniforms, in_nucleus, sample_search, spread_seed, uniforms
 from regard.errors import ConfigError
-from regard.tokenizers.pair import BOS, EOS, PAD, UNK
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 SEEDS = st.integers(0, 10_000)
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, 11), max_size=6), min_size=1, max_size=6)

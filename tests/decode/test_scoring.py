@@ -12,7 +12,7 @@ from regard.decode.beam import beam_search
 from regard.decode.scoring import score_translations
 from regard.errors import ConfigError, RegardError
 from regard.models.transformer import Transformer
-from regard.tokenizers.pair import BOS, EOS, PAD
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, 11), max_size=6), min_size=1, max_size=6)
 

@@ -11,7 +11,7 @@ from regard.config import DecodeConfig
 from regard.decode.beam import beam_search
 from regard.decode.search import pad_sources, search
 from regard.errors import ConfigError
-from regard.tokenizers.pair import EOS, PAD
+from regard.tokenizers.special_ids import EOS, PAD
 
 CPU = torch.device("cpu")
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, 11), max_size=6), max_size=7)

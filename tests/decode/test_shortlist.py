@@ -24,7 +24,9 @@ from regard.model_folder.folder import SHORTLIST, write_shortlist
 from regard.models.transformer import Transformer
 from regard.pipelines.model_translator import ModelTranslator
 from regard.text.normalise import normalise
-from regard.tokenizers.pair import BOS, EOS, TokenizerPair, train_vocabulary
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.special_ids import BOS, EOS
+from regard.tokenizers.training import train_vocabulary
 
 CPU = torch.device("cpu")
 VOCABULARY = 90  # fills no whole vector

@@ -13,7 +13,7 @@ from regard.decode.search import search
 from regard.inspect import beam_tree
 from regard.inspect.beam_tree import BeamTree
 from regard.pipelines.model_translator import ModelTranslator
-from regard.tokenizers.pair import EOS
+from regard.tokenizers.special_ids import EOS
 
 SOURCE = "apple baby bird blue"
 

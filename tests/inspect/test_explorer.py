@@ -14,7 +14,8 @@ from regard.inspect.intervention_json import parse_interventions
 from regard.inspect.interventions import intervened
 from regard.inspect.wire import unpack
 from regard.pipelines.model_translator import ModelTranslator
-from regard.tokenizers.pair import EOS, SentencePieceModel
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.special_ids import EOS
 
 TEXT = "apple baby bird"
 

@@ -33,7 +33,7 @@ from regard.inspect.interventions import (
 from regard.models.recurrent import RecurrentModel
 from regard.models.transformer import Transformer
 from regard.models.translation_model import TranslationModel
-from regard.tokenizers.pair import BOS, EOS, PAD
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 SIZES = {"d_model": 12, "n_heads": 3, "d_ff": 16, "n_encoder_layers": 3, "n_decoder_layers": 3}
 VOCABULARY = 14

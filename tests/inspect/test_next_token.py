@@ -11,7 +11,7 @@ import torch
 from regard.inspect.blocks import cosine, most_active, stages
 from regard.inspect.next_token import logit_lens, next_token, opinion
 from regard.pipelines.model_translator import ModelTranslator
-from regard.tokenizers.pair import EOS
+from regard.tokenizers.special_ids import EOS
 
 SOURCE, TARGET = "apple baby bird", "bird baby apple"
 

@@ -8,7 +8,7 @@ from regard.core.taps import tap_paths
 from regard.decode.search import search
 from regard.errors import ConfigError
 from regard.pipelines.model_translator import ModelTranslator
-from regard.tokenizers.pair import BOS, EOS
+from regard.tokenizers.special_ids import BOS, EOS
 
 SOURCE, TARGET = "apple baby bird", "bird baby apple"
 

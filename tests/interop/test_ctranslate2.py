@@ -16,7 +16,8 @@ from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
 from regard.pipelines.translator import Translator
-from regard.tokenizers.pair import TokenizerPair, train_vocabulary
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.training import train_vocabulary
 
 TEXTS = [source for source, _ in toy_pairs("copy", 200, seed=1)]
 

@@ -16,7 +16,7 @@ from regard.interop.huggingface.marian_export import export_marian
 from regard.model_folder.folder import read_weights
 from regard.pipelines.model_translator import ModelTranslator
 from regard.tokenizers.listed_sentencepiece import listed_order, read_list
-from regard.tokenizers.pair import BOS, EOS, PAD, UNK
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 

@@ -16,7 +16,7 @@ from regard.errors import ModelFolderError
 from regard.interop.huggingface.imports import import_folder
 from regard.pipelines.model_translator import ModelTranslator
 from regard.tokenizers.listed_sentencepiece import ListedSentencePiece, listed_order, read_list
-from regard.tokenizers.pair import BOS, EOS, PAD
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 
 def bring_in(folder: Path) -> ModelTranslator:

@@ -33,7 +33,7 @@ from regard.model_folder.folder import (
 )
 from regard.models.transformer import Transformer
 from regard.pipelines.model_translator import ModelTranslator
-from regard.tokenizers.pair import train_vocabulary
+from regard.tokenizers.training import train_vocabulary
 from regard.train.run_folder import RunFolder
 
 JOINT = {"tokenizer.model": b"joint"}

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.config import FamilyConfig, RecurrentConfig, T5Config, TransformerConfig
 from regard.models.build import translation_model
 from regard.models.translation_model import TranslationModel
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 
 VOCABULARY = 12
 FAMILIES: dict[str, Any] = {"transformer": TransformerConfig, "recurrent": RecurrentConfig, "t5": T5Config}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.config import CellKind, MixtureConfig, NormOrder, Position, RecurrentAttention
 from regard.core.taps import record, tap_paths
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 
 # The family, and the settings that are not the usual.
 TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {

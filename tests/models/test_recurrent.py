@@ -13,7 +13,7 @@ from regard.core.linear import Linear
 from regard.core.recurrent import Recurrence
 from regard.core.taps import listen, record, tap_paths
 from regard.models.recurrent import RecurrentModel
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 
 CELLS: tuple[CellKind, ...] = get_args(CellKind)
 ATTENTIONS: tuple[RecurrentAttention, ...] = get_args(RecurrentAttention)

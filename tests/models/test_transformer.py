@@ -18,7 +18,7 @@ from regard.core.norms import LayerNorm
 from regard.core.residual import Residual
 from regard.core.taps import Tap, listen, record, tap_paths
 from regard.models.transformer import Transformer
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 from regard.train.optimizer import paper_learning_rate
 
 POSITIONS: tuple[Position, ...] = get_args(Position)

@@ -16,7 +16,8 @@ from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.bert import Bert
 from regard.tokenizers.characters import CharacterTokenizer
-from regard.tokenizers.protocol import SentencePieceTokenizer, Tokenizer
+from regard.tokenizers.protocol import Tokenizer
+from regard.tokenizers.sentencepiece import SentencePieceTokenizer
 from regard.tokenizers.training import train_vocabulary
 
 TEXTS = ["今天天气很好", "明天天气不好", "我", ""]

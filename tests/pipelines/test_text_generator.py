@@ -16,7 +16,8 @@ from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.gpt import Gpt
 from regard.tokenizers.characters import CharacterTokenizer
-from regard.tokenizers.protocol import SentencePieceTokenizer, Tokenizer
+from regard.tokenizers.protocol import Tokenizer
+from regard.tokenizers.sentencepiece import SentencePieceTokenizer
 from regard.tokenizers.training import train_vocabulary
 
 TEXT = "床前明月光，\n疑是地上霜。\n举头望明月，\n低头思故乡。\n"

@@ -31,7 +31,8 @@ from regard.serve.server import AnnouncedServer, bind
 from regard.serve.toy import ToyTraining
 from regard.serve.traces import Traces
 from regard.serve.workers import Workers
-from regard.tokenizers.pair import SentencePieceModel, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.sentencepiece import SentencePieceModel
 
 
 @pytest.fixture(scope="module", autouse=True)

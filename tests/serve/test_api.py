@@ -15,7 +15,7 @@ from regard import __version__
 from regard.inspect.heads import head_figures
 from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.traces import Traces
-from regard.tokenizers.pair import EOS
+from regard.tokenizers.special_ids import EOS
 from regard.train.probes import ProbeHistory, encode, look
 
 TEXT = "apple baby bird blue"

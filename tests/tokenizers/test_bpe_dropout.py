@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from regard.data.toy import toy_pairs
 from regard.text.normalise import normalise
-from regard.tokenizers.pair import SentencePieceModel, train_vocabulary
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.training import train_vocabulary
 
 TEXTS = [source for source, _ in toy_pairs("copy", 300, seed=1)] + ["我爱你，中国。", "他在图书馆看书。"] * 20
 VOCABULARY = train_vocabulary(TEXTS, "bpe", 420)
@@ -69,7 +70,7 @@ def test_another_process_draws_the_same(tmp_path: Path, kind: str) -> None:
     vocabulary = VOCABULARY if kind == "bpe" else train_vocabulary(TEXTS, "unigram", 340)
     (tmp_path / "tokenizer.model").write_bytes(vocabulary.proto)
     script = (
-        "import sys; from pathlib import Path; from regard.tokenizers.pair import SentencePieceModel\n"
+        "import sys; from pathlib import Path; from regard.tokenizers.sentencepiece import SentencePieceModel\n"
         "vocabulary = SentencePieceModel(Path(sys.argv[1]).read_bytes())\n"
         "print(vocabulary.sample(['kitchen piano river orange'] * 20, 0.3, 7))"
     )

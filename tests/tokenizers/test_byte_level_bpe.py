@@ -101,7 +101,7 @@ def test_what_is_no_vocabulary_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"no <\|endoftext\|>"):
         ByteLevelBpeTokenizer(letters, [])
     whole = {**letters, END_PIECE: 256}
-    with pytest.raises(ConfigError, match="makes 'ab'"):
+    with pytest.raises(ConfigError, match="produces 'ab'"):
         ByteLevelBpeTokenizer(whole, [("a", "b")])
     with pytest.raises(ConfigError, match="every id from 0 to 256"):
         ByteLevelBpeTokenizer({**whole, END_PIECE: 300}, [])
@@ -112,5 +112,5 @@ def test_what_is_no_vocabulary_is_refused() -> None:
         ByteLevelBpeTokenizer.from_files({**good, "merges.txt": b"#version: 0.2\na b c\n"})
     with pytest.raises(ConfigError, match="is not JSON"):
         ByteLevelBpeTokenizer.from_files({**good, "vocab.json": b"{"})
-    with pytest.raises(ConfigError, match="pieces and their ids"):
+    with pytest.raises(ConfigError, match="maps pieces to ids"):
         ByteLevelBpeTokenizer.from_files({**good, "vocab.json": b'{"a": "b"}'})

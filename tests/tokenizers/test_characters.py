@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from regard.errors import ConfigError
 from regard.tokenizers.characters import CharacterTokenizer
-from regard.tokenizers.protocol import SentencePieceTokenizer, read_tokenizer
-from regard.tokenizers.sentencepiece import BOS, EOS, PAD, UNK
+from regard.tokenizers.protocol import read_tokenizer
+from regard.tokenizers.sentencepiece import SentencePieceTokenizer
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 from regard.tokenizers.training import train_vocabulary
 
 POEM = "床前明月光，\n疑是地上霜。\n"
@@ -43,9 +44,9 @@ def test_the_oftenest_only() -> None:
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(ConfigError, match="no text"):
+    with pytest.raises(ConfigError, match="every line of the training text is empty"):
         CharacterTokenizer.of(["", ""])
-    with pytest.raises(ConfigError, match="every character once"):
+    with pytest.raises(ConfigError, match="each only once"):
         read_tokenizer({"characters.txt": b"aba"}, False)
     with pytest.raises(ConfigError, match="not UTF-8"):
         read_tokenizer({"characters.txt": b"\xff"}, False)
@@ -60,7 +61,7 @@ def test_sentencepiece_may_have_a_mask() -> None:
     assert ids.count(lexicon.mask) == 1
     assert lexicon.decode(ids) == "今天天气很"
     assert lexicon.encode(["The[MASK]"]) == lexicon.encode(["the[MASK]"])
-    assert b"".join(map(lexicon.spell, lexicon.encode(["the cat 犬"])[0])).decode() == " the cat 犬"
+    assert b"".join(map(lexicon.token_bytes, lexicon.encode(["the cat 犬"])[0])).decode() == " the cat 犬"
     assert read_tokenizer(lexicon.files(), True).encode(["A [MASK] b"]) == lexicon.encode(["a [MASK] b"])
     assert lexicon.pieces(lexicon.encode(["the [MASK] sat"])[0]) == ["▁the", "[MASK]", "▁sat"]  # hidden with its space
     assert lexicon.pieces(lexicon.encode(["[MASK] sat"])[0]) == ["[MASK]", "▁sat"]

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from regard.errors import ConfigError
 from regard.tokenizers.listed_sentencepiece import START_PIECE, ListedSentencePiece, listed_order, read_list
-from regard.tokenizers.pair import BOS, EOS, PAD, UNK, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
 from regard.tokenizers.segmentation import segment
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 TEXTS = ["the cat sat on the mat", "a dog runs", "two dogs run on a mat", "the dog sat"] * 5
 

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from regard.errors import ConfigError, DataError
 from regard.text.normalise import normalise
 from regard.tokenizers.model_proto import model_kind
-from regard.tokenizers.pair import BOS, EOS, PAD, SentencePieceModel, TokenizerPair, train_vocabulary
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.special_ids import BOS, EOS, PAD
+from regard.tokenizers.training import train_vocabulary
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "runs", "running", "我", "爱", "你", "猫", "坐在", "垫子", "上"]
 WORDS += ["。", "<s>", "x<s>y", "</s>", "<unk>", "<0x41>", "2024", "3.14"]
@@ -96,7 +99,7 @@ def test_too_many_characters_for_the_vocabulary() -> None:
 
 
 def test_no_text() -> None:
-    with pytest.raises(DataError, match="no text to learn"):
+    with pytest.raises(DataError, match="every line of the training corpora is empty"):
         train_vocabulary(["", "  "], "bpe", 300)
 
 

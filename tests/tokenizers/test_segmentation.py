@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.tokenizers.pair import SentencePieceModel, train_vocabulary
 from regard.tokenizers.segmentation import MERGES_UP_TO, segment
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.training import train_vocabulary
 
 SENTENCES = [
     "the lowest tower",

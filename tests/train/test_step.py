@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, collate
 from regard.errors import ConfigError
-from regard.tokenizers.pair import EOS, PAD
+from regard.tokenizers.special_ids import EOS, PAD
 from regard.train.loop import Trainer
 
 EXACT = {"rtol": 1e-9, "atol": 1e-12}

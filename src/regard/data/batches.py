@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from regard.data.store import PairStore
 from regard.errors import DataError
-from regard.tokenizers.pair import BOS, EOS, PAD, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 SAMPLED_AT_ONCE = 10_000
 

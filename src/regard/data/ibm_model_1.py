@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from regard.data.prepare import Progress, Say
 from regard.data.store import Ids, PairStore
-from regard.tokenizers.sentencepiece import PAD
+from regard.tokenizers.special_ids import PAD
 
 ROUNDS = 3
 MOST_LINKS = 1 << 25  # about 150,000 pairs of 15 pieces, in half a gigabyte

@@ -27,14 +27,9 @@ from regard.data.filters import FilterReport, filter_reason
 from regard.data.store import STORE_FORMAT, PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
 from regard.text.normalise import normalise
-from regard.tokenizers.pair import (
-    JOINT_FILE,
-    SOURCE_FILE,
-    TARGET_FILE,
-    SentencePieceModel,
-    TokenizerPair,
-    train_vocabulary,
-)
+from regard.tokenizers.pair import SOURCE_FILE, TARGET_FILE, TokenizerPair
+from regard.tokenizers.sentencepiece import JOINT_FILE, SentencePieceModel
+from regard.tokenizers.training import train_vocabulary
 
 PREPARE_FORMAT = 1  # raise it when the same input would be encoded differently
 PAIRS_AT_ONCE = 10_000

@@ -26,8 +26,9 @@ from regard.data.prepare import Progress, Say, corpus_identity
 from regard.data.store import PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
 from regard.tokenizers.characters import CharacterTokenizer
-from regard.tokenizers.protocol import SentencePieceTokenizer, Tokenizer, read_tokenizer
-from regard.tokenizers.sentencepiece import MASK_PIECE, SentencePieceModel
+from regard.tokenizers.protocol import Tokenizer, read_tokenizer
+from regard.tokenizers.sentencepiece import SentencePieceModel, SentencePieceTokenizer
+from regard.tokenizers.special_ids import MASK_PIECE
 from regard.tokenizers.training import train_vocabulary
 
 TEXTS_FORMAT = 1  # raise it when the same input would be encoded differently

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import ConfigError, RegardError
-from regard.tokenizers.pair import BOS, EOS, PAD, UNK
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 FREE = -1  # in a table of forced tokens: the search chooses
 NEVER_CHOSEN = [PAD, UNK, BOS]

@@ -36,7 +36,7 @@ from regard.kernels import loader
 from regard.kernels.loader import library
 from regard.models.transformer import Transformer
 from regard.models.translation_model import TranslationModel
-from regard.tokenizers.pair import BOS, EOS, PAD
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 SOURCE = Path(loader.__file__).with_name("engine.cpp")
 NumberFormat = Literal["float32", "bfloat16", "int8"]

@@ -134,7 +134,7 @@ def spell_out(tokens: Iterable[int], lexicon: Tokenizer, begins: bool = False) -
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for token in tokens:
-        part = decoder.decode(lexicon.spell(token))
+        part = decoder.decode(lexicon.token_bytes(token))
         if begins and part:
             part, begins = part.removeprefix(" "), False
         if part:

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 
 
 class SearchState(Protocol):

@@ -22,7 +22,7 @@ from regard.decode.hypotheses import ActiveHypotheses, Hypothesis
 from regard.decode.protocols import SearchModel, State, move_rows
 from regard.decode.ranking import select_best
 from regard.errors import ConfigError
-from regard.tokenizers.pair import BOS, EOS
+from regard.tokenizers.special_ids import BOS, EOS
 
 
 @torch.inference_mode()

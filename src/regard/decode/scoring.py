@@ -18,7 +18,7 @@ from regard.decode.constraints import check_ids, not_numbers
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 from regard.decode.protocols import SearchModel, State
 from regard.errors import ConfigError
-from regard.tokenizers.pair import BOS, EOS, PAD
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 
 @torch.inference_mode()

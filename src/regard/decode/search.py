@@ -18,7 +18,7 @@ from regard.decode.protocols import SearchModel, State, limit_lengths
 from regard.decode.restricted import restrict
 from regard.decode.sampling import sample_search, spread_seed
 from regard.decode.shortlist import Shortlist
-from regard.tokenizers.pair import EOS, PAD
+from regard.tokenizers.special_ids import EOS, PAD
 
 Ids = Sequence[int]
 # An engine's batch, at most: int8 is slower beyond, float32 a little faster, and the last batches keep a core waiting.

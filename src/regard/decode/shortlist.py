@@ -23,7 +23,8 @@ from regard.data.store import PairStore
 from regard.errors import ConfigError, ModelFolderError
 from regard.model_folder.folder import SHORTLIST, read_shortlist
 from regard.text.normalise import SPACE_MARK
-from regard.tokenizers.pair import BOS, EOS, PAD, UNK, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 TRANSLATIONS = 100  # of a source piece
 FREQUENT = 400

@@ -16,7 +16,7 @@ import torch
 from regard.config import BeamRule
 from regard.decode.beam import BeamStep
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
-from regard.tokenizers.pair import EOS
+from regard.tokenizers.special_ids import EOS
 
 State = Literal["alive", "pruned", "finished", "cut", "best"]
 MOST_PRUNED = 20_000  # nodes; a tree that nobody could look at

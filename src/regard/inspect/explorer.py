@@ -46,8 +46,10 @@ from regard.inspect.wire import pack
 from regard.inspect.writing import Writing
 from regard.models.translation_model import TranslationModel
 from regard.text.normalise import normalise
-from regard.tokenizers.pair import EOS, SentencePieceModel, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
 from regard.tokenizers.segmentation import segment
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.special_ids import EOS
 
 HEAD_FIRST = ("q", "k", "v", "scores", "weights", "head_out")
 LENS_GUESSES = 5

@@ -22,7 +22,7 @@ from regard.inspect.explorer import Explorer, Passage, Question
 from regard.inspect.next_token import stream_paths
 from regard.inspect.trace import Trace
 from regard.inspect.wire import to_json
-from regard.tokenizers.pair import BOS, EOS
+from regard.tokenizers.special_ids import BOS, EOS
 
 MOST_BYTES = 2_900_000  # and the names of what is left out
 MODEL = "0"

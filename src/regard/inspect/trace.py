@@ -20,7 +20,7 @@ from regard.decode.search import pad_sources
 from regard.errors import ConfigError
 from regard.inspect.alignment import word_alignment
 from regard.models.translation_model import TranslationModel
-from regard.tokenizers.pair import BOS, EOS
+from regard.tokenizers.special_ids import BOS, EOS
 
 
 @dataclass(frozen=True)

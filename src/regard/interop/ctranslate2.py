@@ -16,7 +16,9 @@ from regard.config import TransformerConfig
 from regard.errors import ConfigError, ModelFolderError
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, read_description, read_weights
-from regard.tokenizers.pair import BOS, EOS, UNK, SentencePieceModel, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.special_ids import BOS, EOS, UNK
 
 LONGEST = 2048  # places in the table of positions that CTranslate2 gets
 POSITIONS = ("sinusoidal", "learned", "none")

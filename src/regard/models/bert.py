@@ -34,7 +34,7 @@ from regard.core.positions import LearnedPositions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
 from regard.errors import ConfigError
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 
 SPREAD, SPREAD_WIDTH = 0.02, 768  # of the weights at first, in a model so wide; in a narrower one they are larger
 FOLLOWS, RANDOM = 0, 1  # what `next_logits` tells apart

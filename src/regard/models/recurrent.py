@@ -34,7 +34,7 @@ from regard.core.masks import padding_mask
 from regard.core.recurrent import Recurrence, RecurrentLayer, State
 from regard.core.taps import Tap
 from regard.models.translation_model import TranslationModel
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 
 RESIDUAL_FROM = 2  # the third layer
 

@@ -32,7 +32,7 @@ from regard.core.positions import RelativePositions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
 from regard.models.translation_model import TranslationModel
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 
 
 def build_heads(config: T5Config, role: AttentionRole) -> Attention:

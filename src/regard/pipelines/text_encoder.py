@@ -23,7 +23,7 @@ from regard.model_folder.registry import find_folder
 from regard.models.bert import Bert
 from regard.models.load import read_model
 from regard.tokenizers.protocol import read_tokenizer
-from regard.tokenizers.sentencepiece import MASK_PIECE
+from regard.tokenizers.special_ids import MASK_PIECE
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class TextEncoder:
         best_NK = possible_NV.topk(min(n, self.lexicon.size - len(no_text)), dim=1)
         blanks = []
         for place, values, tokens in zip(places, best_NK.values.tolist(), best_NK.indices.tolist(), strict=True):
-            texts = [self.lexicon.spell(token).decode("utf-8", "replace").strip() for token in tokens]
+            texts = [self.lexicon.token_bytes(token).decode("utf-8", "replace").strip() for token in tokens]
             blanks.append(Blank(place, tuple(map(Candidate, self.lexicon.pieces(tokens), texts, values))))
         return Filling(text, tuple(blanks))
 

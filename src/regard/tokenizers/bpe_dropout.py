@@ -1,9 +1,9 @@
-"""BPE-dropout (Provilkov et al. 2020): a word is merged as usual, but each merge is left out with some probability.
+"""BPE-dropout (Provilkov et al. 2020): a word is merged as usual, but each merge is skipped with some probability.
 
-SentencePiece can do this, but in version 0.2.2 its draws differ from process to process, and a run that is
-resumed must see the same pieces again. So the merging is done here, from the pieces and their ranks, with Python's
-own generator. Most words meet no left-out merge at all, and for those the usual pieces are at hand: whether one is met,
-and at which merge, is one draw.
+SentencePiece implements it too, but its samples (version 0.2.2) differ between processes, and a resumed run must see
+the same pieces. So the merges are made here, from the pieces and their ranks, with Python's random generator. Most
+words skip no merge, and for those the usual pieces are reused: one random number decides which merge, if any, is the
+first to be skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SPACE = "▁"
 
 @dataclass(frozen=True)
 class Word:
-    """A word in its usual pieces; `merges` is how many merges lead there."""
+    """A word in its usual pieces; `merges` is the number of merges that produce them."""
 
     ids: tuple[int, ...]
     symbols: tuple[str, ...]
@@ -27,21 +27,21 @@ class Word:
 
 
 class BpeDropout:
-    """The pieces of a BPE vocabulary by id, with their scores: the higher, the earlier merged."""
+    """Segmentation with a BPE vocabulary: its pieces and scores by id; a higher score is merged earlier."""
 
     def __init__(self, pieces: Sequence[str], scores: Sequence[float], whole: Sequence[bool]) -> None:
-        """`whole`: pieces that are not merged from characters, such as bytes and special ones."""
+        """`whole`: whether a piece is never merged, such as bytes and special tokens."""
         self.pieces = pieces
         self.whole = whole
         self.ids = {piece: i for i, piece in enumerate(pieces)}
         self.ranks = {piece: -scores[i] for i, piece in enumerate(pieces) if not whole[i]}
-        # A vocabulary may have pieces that go across spaces; then only the whole sentence is a unit.
+        # A vocabulary may have pieces that contain inner spaces; then the whole sentence is one unit.
         across = any(SPACE in piece[1:].lstrip(SPACE) for piece in self.ranks)
         self.starts = [not across and piece.startswith(SPACE) for piece in pieces]
         self.words: dict[tuple[int, ...], Word] = {}
 
     def sample(self, sentences: Sequence[Sequence[int]], p: float, seed: int) -> list[list[int]]:
-        """Other ids for each sentence, given in its usual ids; the same for the same seed, in any process."""
+        """Sample ids for each sentence, given in its usual ids; the same for the same seed, in any process."""
         draw = random.Random(seed)
         keep = math.log1p(-p)
         sampled = []
@@ -49,14 +49,14 @@ class BpeDropout:
             ids: list[int] = []
             for key in self.split(sentence):
                 word = self.words.get(key) or self.learn(key)
-                # The number of merges before the first one left out is geometric.
+                # The number of merges before the first skipped one is geometrically distributed.
                 first = math.log(1.0 - draw.random()) / keep if word.merges else math.inf
                 ids.extend(word.ids if first >= word.merges else self.drop(word, int(first), p, draw))
             sampled.append(ids)
         return sampled
 
     def split(self, sentence: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """The words of a sentence: they begin at a space and are segmented independently of each other."""
+        """The words of a sentence: they begin at a space and are segmented independently."""
         first = 0
         for i in range(1, len(sentence)):
             if self.starts[sentence[i]]:
@@ -70,23 +70,23 @@ class BpeDropout:
         for i in ids:
             symbols.extend([self.pieces[i]] if self.whole[i] else self.pieces[i])
         word = Word(ids, tuple(symbols), len(symbols) - len(ids))
-        if len(self.words) < 1_000_000:  # a bound for endless text
+        if len(self.words) < 1_000_000:  # bounds the memory
             self.words[ids] = word
         return word
 
     def drop(self, word: Word, first: int, p: float, draw: random.Random) -> list[int]:
-        """Segment again: `first` merges are made, the next is left out, and each after that with probability p."""
+        """Segment again: `first` merges are made, the next is skipped, and each later one with probability p."""
         count = -1
 
-        def left_out() -> bool:
+        def skip() -> bool:
             nonlocal count
             count += 1
             return count == first or (count > first and draw.random() < p)
 
-        return [self.ids[symbol] for symbol in self.merge(word.symbols, left_out)]
+        return [self.ids[symbol] for symbol in self.merge(word.symbols, skip)]
 
-    def merge(self, start: Sequence[str], left_out: Callable[[], bool]) -> list[str]:
-        """Merge neighbours, best rank first and the leftmost of equals, until nothing is left to merge."""
+    def merge(self, start: Sequence[str], skip: Callable[[], bool]) -> list[str]:
+        """Merge adjacent symbols, the lowest rank first and the leftmost of equals, until none can be merged."""
         symbols = list(start)
         after = [*range(1, len(symbols)), -1]
         before = list(range(-1, len(symbols) - 1))
@@ -103,7 +103,7 @@ class BpeDropout:
             propose(left, left + 1)
         while agenda:
             _, left, right, merged = heapq.heappop(agenda)
-            if after[left] != right or symbols[left] + symbols[right] != merged or left_out():
+            if after[left] != right or symbols[left] + symbols[right] != merged or skip():
                 continue
             symbols[left], symbols[right] = merged, ""
             after[left] = after[right]

@@ -1,10 +1,10 @@
-"""GPT-2's tokenizer: byte-pair encoding of UTF-8 bytes (Radford et al. 2019, section 2.2), so that nothing is unknown.
+"""GPT-2's tokenizer: byte-pair encoding of UTF-8 bytes (Radford et al. 2019, section 2.2), so no text is unknown.
 
     vocab.json    {piece: id}
-    merges.txt    a pair of pieces a line, the earliest learnt first; a first line that begins "#version" says nothing
+    merges.txt    one pair of pieces per line, the earliest learnt first; a first line that begins "#version" is ignored
 
-In both, each byte is written as a character that can be seen: "Ġ" is a space. A text is first cut before words,
-numbers and runs of other signs, each with the space before it; pieces never cross these cuts.
+In both, each byte is written as a printable character: "Ġ" is a space. A text is first split into words, numbers and
+runs of other characters, each with the space before it; pieces never cross these boundaries.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from functools import lru_cache
 from itertools import pairwise
 
 from regard.errors import ConfigError
-from regard.tokenizers.sentencepiece import checked_ids
+from regard.tokenizers.special_ids import checked_ids
 
 VOCABULARY_FILE, MERGES_FILE = "vocab.json", "merges.txt"
 END_PIECE = "<|endoftext|>"
 CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
-# Unicode's White_Space; Python's isspace() has four control characters more.
+# Unicode's White_Space; Python's isspace() includes four more control characters.
 SPACES = frozenset(
     [*map(chr, range(0x09, 0x0E)), *map(chr, range(0x2000, 0x200B)), *" \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"]
 )
 
 
 def visible_bytes() -> list[str]:
-    """The character that each byte is written as: itself where it can be seen, else one from U+0100 on, in order."""
+    """The character that each byte is written as: itself if printable, else the next one from U+0100 on."""
     seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in seen else chr(next(others)) for byte in range(256)]
@@ -39,7 +39,7 @@ BYTES = {character: byte for byte, character in enumerate(VISIBLE)}
 
 
 class ByteLevelBpeTokenizer:
-    """Text ⇄ ids as GPT-2 does it; one special token, <|endoftext|>, stands between texts."""
+    """Text ⇄ ids as GPT-2 does it; one special token, <|endoftext|>, separates texts."""
 
     mask: int | None = None
     lowercase = False
@@ -56,10 +56,10 @@ class ByteLevelBpeTokenizer:
         self._ranks = {pair: rank for rank, pair in enumerate(self._merges)}
         for left, right in self._merges:
             if left + right not in self._ids:
-                raise ConfigError(f"{MERGES_FILE} makes {left + right!r}, which {VOCABULARY_FILE} does not have")
+                raise ConfigError(f"{MERGES_FILE} produces {left + right!r}, which is not in {VOCABULARY_FILE}")
         if END_PIECE not in self._ids:
             raise ConfigError(f"{VOCABULARY_FILE} has no {END_PIECE}")
-        # There is no padding of its own: what stands after a text's end is looked at by nobody.
+        # No separate padding: nothing attends to positions after the end of a text.
         self.pad = self.unk = self.begin = self.end = self._ids[END_PIECE]
         self._word_ids = lru_cache(maxsize=100_000)(self._merge)
 
@@ -71,7 +71,7 @@ class ByteLevelBpeTokenizer:
         return [[i for word in words(text) for i in self._word_ids(word)] for text in texts]
 
     def _merge(self, word: str) -> tuple[int, ...]:
-        """The bytes, the neighbours whose merge was learnt earliest joined until none is left."""
+        """Merge the bytes of a word: the adjacent pair that was learnt earliest first, until no pair is left."""
         symbols = [VISIBLE[byte] for byte in word.encode("utf-8", "replace")]
         while len(symbols) > 1:
             best = min(pairwise(symbols), key=lambda pair: self._ranks.get(pair, len(self._ranks)))
@@ -86,20 +86,20 @@ class ByteLevelBpeTokenizer:
             symbols = joined
         return tuple(self._ids[symbol] for symbol in symbols)
 
-    def spell(self, id: int) -> bytes:
-        """What a token stands for: bytes, not always whole characters."""
+    def token_bytes(self, id: int) -> bytes:
+        """The bytes of a token, not always whole characters."""
         if id == self.end:
             return b""
-        return b"".join(spelt(character) for character in self._pieces[id])
+        return b"".join(character_bytes(character) for character in self._pieces[id])
 
     def decode(self, ids: Sequence[int]) -> str:
-        return b"".join(map(self.spell, checked_ids(ids, self.size))).decode("utf-8", "replace")
+        return b"".join(map(self.token_bytes, checked_ids(ids, self.size))).decode("utf-8", "replace")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[i] for i in checked_ids(ids, self.size)]
 
     def prompt(self, text: str) -> list[int]:
-        """The ids of a text that is to be gone on with; of nothing, the sign that stands before every text."""
+        """The ids of a text to be continued; for an empty text, <|endoftext|>."""
         [ids] = self.encode([text])
         return ids or [self.end]
 
@@ -117,7 +117,7 @@ class ByteLevelBpeTokenizer:
         except ValueError as error:
             raise ConfigError(f"{VOCABULARY_FILE} is not JSON: {error}") from None
         if not isinstance(vocabulary, dict) or not all(type(i) is int for i in vocabulary.values()):
-            raise ConfigError(f"{VOCABULARY_FILE} must be an object of pieces and their ids")
+            raise ConfigError(f"{VOCABULARY_FILE} must be a JSON object that maps pieces to ids")
         try:
             lines = files[MERGES_FILE].decode("utf-8").split("\n")
         except UnicodeDecodeError as error:
@@ -139,13 +139,13 @@ def read_merges(lines: Sequence[str]) -> list[tuple[str, str]]:
     return merges
 
 
-def spelt(character: str) -> bytes:
-    """The byte that a character of a piece stands for; one that was added as it is stands for itself."""
+def character_bytes(character: str) -> bytes:
+    """The byte that a character of a piece represents; a character of an added token represents itself."""
     return bytes([BYTES[character]]) if character in BYTES else character.encode("utf-8")
 
 
 def words(text: str) -> Iterator[str]:
-    """The parts that pieces do not cross; together they are the text."""
+    """The parts of a text that pieces do not cross; joined, they are the text."""
     place = 0
     while place < len(text):
         end = word_end(text, place)
@@ -154,7 +154,7 @@ def words(text: str) -> Iterator[str]:
 
 
 def word_end(text: str, start: int) -> int:
-    """Where the part that begins at `start` ends."""
+    """The end of the part that begins at `start`."""
     for contraction in CONTRACTIONS:
         if text.startswith(contraction, start):
             return start + len(contraction)
@@ -163,7 +163,7 @@ def word_end(text: str, start: int) -> int:
     if kind != "space":
         return run_end(text, first, kind)
     end = run_end(text, start, "space")
-    # A run of spaces leaves its last one to the word after it.
+    # The last space of a run belongs to the next word.
     return end if end == len(text) or end == start + 1 else end - 1
 
 

@@ -1,12 +1,11 @@
-"""A vocabulary of OPUS-MT's kind: SentencePiece cuts the text, and a list of its own numbers the pieces.
+"""The tokenizer of OPUS-MT: SentencePiece splits the text, and a separate list, vocab.json, assigns the ids.
 
-The list, vocab.json, says {piece: number}. Its numbers are not used here as they are: everywhere in Regard padding is
-0, unknown 1, begin 2 and end 3. So these four come first and the others follow in the order of the list, and whoever
-reads the weights of such a model puts their rows into the same order (`listed_order`). Most lists have no begin: Marian
-begins with its padding, so that begin is a second padding.
+vocab.json maps {piece: number}. Regard reorders the numbers so that padding is 0, unknown 1, begin 2 and end 3; the
+other pieces follow in the order of the list, and the importers reorder the rows of the embeddings in the same way
+(`listed_order`). Most lists have no begin token: Marian starts decoding with padding, so begin is a copy of padding.
 
-A piece that the list lacks is unknown. Texts of a model with several target languages begin with a tag, >>fra<<, which
-is a piece of the list alone; so are the sentinels of T5, <extra_id_0>, which may stand anywhere.
+A piece that is not in the list is unknown. With several target languages, a text begins with a tag, >>fra<<, which only
+the list contains; the same holds for T5's sentinels, <extra_id_0>, which may occur anywhere.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ import sentencepiece
 from regard.errors import ConfigError
 from regard.tokenizers.bpe_dropout import BpeDropout
 from regard.tokenizers.model_proto import model_kind
-from regard.tokenizers.sentencepiece import BOS, EOS, PAD, UNK, PieceKind, SentencePieceModel
+from regard.tokenizers.sentencepiece import PieceKind, SentencePieceModel
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 PAD_PIECE, UNK_PIECE, EOS_PIECE = "<pad>", "<unk>", "</s>"
-START_PIECE = "<decoder-start>"  # begin, in a list that has one of its own: those that Regard writes
+START_PIECE = "<decoder-start>"  # begin, in the lists that Regard writes
 
 _TAG = re.compile(r">>[^<>]*<<")
 _SENTINEL = re.compile(r"(<extra_id_\d+>)")
@@ -33,7 +33,7 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def read_list(content: bytes) -> dict[str, int]:
-    """A vocab.json, whose numbers must be 0, 1, 2 … without a gap."""
+    """Parse a vocab.json; its numbers must be 0, 1, 2, … without a gap."""
     try:
         numbers = json.loads(content.decode("utf-8"))
     except ValueError as error:
@@ -49,14 +49,14 @@ def read_list(content: bytes) -> dict[str, int]:
 
 
 def listed_order(numbers: Mapping[str, int]) -> list[int]:
-    """For each id of ours, the number that the list gives to the same piece."""
+    """For each of Regard's ids, the number of the same piece in the list."""
     start = numbers.get(START_PIECE, numbers[PAD_PIECE])
     first = [numbers[PAD_PIECE], numbers[UNK_PIECE], start, numbers[EOS_PIECE]]
     return [*first, *(number for number in range(len(numbers)) if number not in first)]
 
 
 class ListedSentencePiece(SentencePieceModel):
-    """Pieces by SentencePiece, ids by a list."""
+    """Pieces from SentencePiece, ids from a list."""
 
     def __init__(self, proto: bytes, listing: bytes) -> None:
         self.proto, self.listing = proto, listing
@@ -79,19 +79,19 @@ class ListedSentencePiece(SentencePieceModel):
         return hashlib.sha256(self.proto + self.listing).hexdigest()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, which SentencePiece normalises in its own way; neither BOS nor EOS is added."""
-        return [[self._ids.get(piece, UNK) for piece in self._cut(text)] for text in texts]
+        """The ids of each text, without BOS and EOS; SentencePiece normalises by the rules in its model."""
+        return [[self._ids.get(piece, UNK) for piece in self._split(text)] for text in texts]
 
-    def _cut(self, text: str) -> list[str]:
+    def _split(self, text: str) -> list[str]:
         tag = _TAG.match(text) if self.tags else None
         if tag is not None:
-            return [tag[0], *self._cut_plain(text[tag.end() :])]
+            return [tag[0], *self._split_plain(text[tag.end() :])]
         if not self._has_sentinels:
-            return self._cut_plain(text)
+            return self._split_plain(text)
         parts = _SENTINEL.split(text)  # plain, sentinel, plain, …
-        return [p for i, part in enumerate(parts) for p in ([part] if i % 2 else self._cut_plain(part))]
+        return [p for i, part in enumerate(parts) for p in ([part] if i % 2 else self._split_plain(part))]
 
-    def _cut_plain(self, text: str) -> list[str]:
+    def _split_plain(self, text: str) -> list[str]:
         pieces: list[str] = self._processor.encode(text, out_type=str)
         return pieces
 
@@ -101,7 +101,7 @@ class ListedSentencePiece(SentencePieceModel):
         return self.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text that ids stand for; the special ones stand for nothing, nor does what is unknown."""
+        """The text of these ids; special and unknown ids are skipped."""
         pieces = [self._pieces[i] for i in self._checked(ids) if i not in (PAD, UNK, BOS, EOS)]
         text: str = self._processor.decode_pieces(pieces)
         return text
@@ -111,7 +111,7 @@ class ListedSentencePiece(SentencePieceModel):
 
     @property
     def sentinels(self) -> list[int]:
-        """The ids of <extra_id_0>, <extra_id_1> and so on, for span corruption (data/spans.py)."""
+        """The ids of the sentinels <extra_id_0>, <extra_id_1>, … (data/spans.py)."""
         numbered = {int(piece[10:-1]): id for piece, id in self._ids.items() if _SENTINEL.fullmatch(piece)}
         return [numbered[number] for number in sorted(numbered)]
 
@@ -130,7 +130,7 @@ class ListedSentencePiece(SentencePieceModel):
 
     @cached_property
     def _merges(self) -> BpeDropout:
-        """The merges are those of SentencePiece, whose own numbers nobody sees."""
+        """The merges of the SentencePiece model, by its own ids."""
         processor, ids = self._processor, range(self._processor.vocab_size())
         whole = [processor.is_byte(i) or processor.is_control(i) or processor.is_unknown(i) for i in ids]
         return BpeDropout([processor.id_to_piece(i) for i in ids], [processor.get_score(i) for i in ids], whole)

@@ -1,6 +1,6 @@
-"""The one fact about a SentencePiece model that its library does not tell: whether it is BPE or unigram.
+"""The one property of a SentencePiece model that its library does not expose: whether it is BPE or unigram.
 
-A model file is a protocol buffer. Rather than depend on the protobuf package for one number, this walks the wire
+A model file is a protocol buffer. To avoid depending on the protobuf package for one number, this parses the wire
 format (https://protobuf.dev/programming-guides/encoding): ModelProto.trainer_spec is field 2, and
 TrainerSpec.model_type field 3 (1 unigram, the default; 2 BPE).
 """
@@ -57,4 +57,4 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         at += 1
         if message[at - 1] < 0x80:
             return value, at
-    raise ValueError(f"a number without end at byte {at}")
+    raise ValueError(f"unterminated varint at byte {at}")

@@ -1,4 +1,4 @@
-"""The tokenizer of a translator: a vocabulary for each language, or one for both.
+"""The tokenizer of a translator: one vocabulary per language, or a joint one.
 
 The paper (section 5.1) shares one byte-pair vocabulary between source and target; so does the default.
 """
@@ -9,19 +9,15 @@ from collections.abc import Mapping, Sequence
 
 from regard.errors import ConfigError
 from regard.tokenizers.listed_sentencepiece import ListedSentencePiece
-from regard.tokenizers.sentencepiece import BOS, EOS, PAD, UNK, SentencePieceModel
-from regard.tokenizers.training import train_vocabulary
+from regard.tokenizers.sentencepiece import JOINT_FILE, SentencePieceModel
 
-__all__ = ["BOS", "EOS", "PAD", "UNK", "SentencePieceModel", "TokenizerPair", "train_vocabulary"]
-
-JOINT_FILE = "tokenizer.model"
 SOURCE_FILE, TARGET_FILE = "source.model", "target.model"
-# OPUS-MT's files, under their own names. The second list is there where the languages have each their own.
+# OPUS-MT's file names. The second list exists only if each language has its own.
 SOURCE_SPM, TARGET_SPM, LIST_FILE, TARGET_LIST_FILE = "source.spm", "target.spm", "vocab.json", "target_vocab.json"
 
 
 class TokenizerPair:
-    """The vocabularies of source and target; when they are joint, one object is both."""
+    """The vocabularies of source and target; a joint vocabulary is the same object twice."""
 
     def __init__(self, src: SentencePieceModel, tgt: SentencePieceModel, lowercase: bool = False) -> None:
         self.src = src
@@ -54,7 +50,7 @@ class TokenizerPair:
         return [text.lower() for text in texts] if self.lowercase else texts
 
     def files(self) -> dict[str, bytes]:
-        """What to write into a model folder, by file name."""
+        """The contents of the files of a model folder, by name."""
         if isinstance(self.src, ListedSentencePiece) and isinstance(self.tgt, ListedSentencePiece):
             files = {SOURCE_SPM: self.src.proto, TARGET_SPM: self.tgt.proto, LIST_FILE: self.src.listing}
             return files if self.tgt.listing == self.src.listing else {**files, TARGET_LIST_FILE: self.tgt.listing}
@@ -64,7 +60,7 @@ class TokenizerPair:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], lowercase: bool) -> TokenizerPair:
-        """The tokenizer that `files()` gave."""
+        """The tokenizer whose `files()` these are."""
         if JOINT_FILE in files:
             joint = _vocabulary(JOINT_FILE, files)
             return cls(joint, joint, lowercase)

@@ -1,8 +1,8 @@
-"""How a text came to its pieces: the normalised form, the pieces, the bytes of what has none, the merges in order.
+"""How a text is segmented: normalised text, pieces, bytes of characters without a piece, merges in order.
 
-Byte-pair encoding (Sennrich et al. 2016) starts from characters and joins the neighbours whose piece was learnt
-earliest, until no two neighbours are a piece. SentencePiece keeps that order as the pieces' scores, so the merges can
-be done again here; that they end in the pieces it gave is checked, and where they do not, there is no story to tell.
+Byte-pair encoding (Sennrich et al. 2016) starts from characters and merges the adjacent pair that was learnt earliest,
+until no adjacent pair is a piece. SentencePiece stores that order as the pieces' scores, so the merges can be replayed
+here. If the replay does not end in SentencePiece's own pieces, no merges are reported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from regard.text.normalise import SPACE_MARK, normalise
 from regard.tokenizers.sentencepiece import PieceKind, SentencePieceModel
 
-# The story is as long as the square of the text; nobody reads that of a page.
+# The list of merges grows with the square of the text's length.
 MERGES_UP_TO = 400  # characters
 
 
@@ -22,7 +22,7 @@ MERGES_UP_TO = 400  # characters
 class Piece:
     id: int
     piece: str
-    text: str  # what it stands for; of several bytes that make a character, the first has it
+    text: str  # what it decodes to; a character made of several bytes is given to the first
     kind: PieceKind
 
 
@@ -31,7 +31,7 @@ class Merge:
     left: str
     right: str
     result: str
-    place: int  # of the result among the symbols
+    place: int  # index of the result among the symbols
     symbols: tuple[str, ...]  # of the whole text, after this merge
 
 
@@ -41,7 +41,7 @@ class Segmentation:
     normalised: str
     pieces: tuple[Piece, ...]
     start: tuple[str, ...]  # the symbols before the first merge
-    merges: tuple[Merge, ...]  # none for unigram, and for a long text
+    merges: tuple[Merge, ...]  # empty for unigram models and for long texts
 
 
 def segment(vocabulary: SentencePieceModel, text: str, lowercase: bool = False) -> Segmentation:
@@ -50,23 +50,23 @@ def segment(vocabulary: SentencePieceModel, text: str, lowercase: bool = False) 
     normalised = normalise(text.lower() if lowercase else text)
     if vocabulary.kind != "bpe" or len(normalised) > MERGES_UP_TO:
         return Segmentation(text, normalised, pieces, (), ())
-    return Segmentation(text, normalised, pieces, *merge_story(vocabulary, pieces))
+    return Segmentation(text, normalised, pieces, *replay_merges(vocabulary, pieces))
 
 
 def describe(vocabulary: SentencePieceModel, ids: Sequence[int]) -> tuple[Piece, ...]:
-    """What each piece is, and stands for."""
+    """Each piece with its text and kind."""
     kinds = [vocabulary.kind_of(i) for i in ids]
     pieces = vocabulary.pieces(ids)
     shown = (piece.replace(SPACE_MARK, " ") for piece in pieces)
     texts = [text if kind == "normal" else "" for text, kind in zip(shown, kinds, strict=True)]
-    for first, character in spelt(pieces, kinds):
+    for first, character in byte_characters(pieces, kinds):
         texts[first] = character
     columns = zip(ids, pieces, texts, kinds, strict=True)
     return tuple(Piece(i, piece, text, kind) for i, piece, text, kind in columns)
 
 
-def spelt(pieces: Sequence[str], kinds: Sequence[PieceKind]) -> Iterator[tuple[int, str]]:
-    """(number of its first byte, character) for each character that is spelt in bytes."""
+def byte_characters(pieces: Sequence[str], kinds: Sequence[PieceKind]) -> Iterator[tuple[int, str]]:
+    """(index of its first byte, character) for each character that is encoded as bytes."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     first: int | None = None
     for number, (piece, kind) in enumerate(zip(pieces, kinds, strict=True)):
@@ -81,15 +81,15 @@ def spelt(pieces: Sequence[str], kinds: Sequence[PieceKind]) -> Iterator[tuple[i
             first = None
 
 
-def merge_story(vocabulary: SentencePieceModel, pieces: Sequence[Piece]) -> tuple[tuple[str, ...], tuple[Merge, ...]]:
-    """The characters, and the merges that lead from them to these pieces."""
+def replay_merges(vocabulary: SentencePieceModel, pieces: Sequence[Piece]) -> tuple[tuple[str, ...], tuple[Merge, ...]]:
+    """The characters, and the merges that turn them into these pieces."""
     symbols: list[str] = []
     wanted: list[str] = []
     for piece in pieces:
         if piece.kind == "normal":
             symbols.extend(piece.piece)
             wanted.append(piece.piece)
-        elif piece.text or piece.kind != "byte":  # a character that nothing merges with
+        elif piece.text or piece.kind != "byte":  # a character that is never merged
             symbols.append(piece.text or piece.piece)
             wanted.append(symbols[-1])
     start, ranks, merges = tuple(symbols), vocabulary.merge_ranks, []

@@ -1,7 +1,7 @@
-"""One SentencePiece model: text ⇄ ids.
+"""SentencePiece: one model as half of a translator's tokenizer, and as the tokenizer of a model of one text.
 
-Bytes stand in for characters that the vocabulary lacks, so nothing is ever unknown and `decode(encode(text))` is
-`normalise(text)` for any text at all.
+Characters that are not in the vocabulary are encoded as bytes (byte fallback), so no text is unknown and
+`decode(encode(text))` equals `normalise(text)` for every text.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Literal
 import sentencepiece
 
 from regard.errors import ConfigError
-from regard.text.normalise import normalise
+from regard.text.normalise import SPACE_MARK, normalise
 from regard.tokenizers.bpe_dropout import BpeDropout
 from regard.tokenizers.model_proto import model_kind
+from regard.tokenizers.special_ids import BOS, EOS, MASK_PIECE, PAD, UNK, checked_ids
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-MASK_PIECE = "[MASK]"  # what stands for a hidden piece, in vocabularies that have it
+JOINT_FILE = "tokenizer.model"
 PieceKind = Literal["normal", "byte", "control", "unknown"]
 
 _WORTH_THREADS = 512  # texts: starting threads takes longer than encoding fewer
@@ -36,7 +36,7 @@ _NOT_A_MODEL = (
 
 
 def sentinel(number: int) -> str:
-    """What stands for the gap of this number, in vocabularies that have it."""
+    """The sentinel token with this number (T5's span corruption)."""
     return f"<extra_id_{number}>"
 
 
@@ -68,7 +68,7 @@ class SentencePieceModel:
 
     @property
     def sentinels(self) -> list[int]:
-        """The ids of <extra_id_0>, <extra_id_1> and so on, if it was trained with them: for gaps (data/spans.py)."""
+        """The ids of the sentinels <extra_id_0>, <extra_id_1>, …, if the vocabulary has them (data/spans.py)."""
         numbered = (self._processor.piece_to_id(sentinel(number)) for number in count())
         return list(takewhile(lambda id: id != UNK, numbered))
 
@@ -77,17 +77,17 @@ class SentencePieceModel:
         return hashlib.sha256(self.proto).hexdigest()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, which is normalised first; neither BOS nor EOS is added."""
+        """The ids of each text after normalisation, without BOS and EOS."""
         normalised = [normalise(text) for text in texts]
         threads = 1 if len(texts) < _WORTH_THREADS else -1
         ids: list[list[int]] = self._processor.encode(normalised, num_threads=threads)
         return ids
 
     def sample(self, texts: Sequence[str], amount: float, seed: int) -> list[list[int]]:
-        """Another segmentation of each text, drawn at random: the same for the same seed.
+        """A random segmentation of each text (subword regularisation), the same for the same seed.
 
-        BPE-dropout with probability `amount` (Provilkov et al. 2020), or a draw from the unigram lattice with its
-        probabilities to the power of alpha (Kudo 2018), where alpha = 1 / amount − 1: 0.5 is the lattice as it is.
+        BPE-dropout with probability `amount` (Provilkov et al. 2020), or a sample from the unigram lattice with its
+        probabilities raised to the power alpha (Kudo 2018), where alpha = 1 / amount − 1.
         """
         if not texts or amount <= 0:
             return self.encode(texts)
@@ -112,7 +112,7 @@ class SentencePieceModel:
 
         with _sampling:
             sentencepiece.set_random_generator_seed(seed % 2**32)
-            # The generator is thread-local and takes the seed when a thread first uses it: hence a new thread.
+            # The generator is thread-local and is seeded when a thread first uses it: hence a new thread.
             thread = threading.Thread(target=draw)
             thread.start()
             thread.join()
@@ -121,7 +121,7 @@ class SentencePieceModel:
         return drawn
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text that ids stand for; PAD, BOS and EOS stand for nothing."""
+        """The text of these ids; PAD, BOS and EOS are skipped."""
         text: str = self._processor.decode([i for i in self._checked(ids) if i not in (PAD, BOS, EOS)])
         return text
 
@@ -130,7 +130,7 @@ class SentencePieceModel:
         return [self._processor.id_to_piece(i) for i in self._checked(ids)]
 
     def kind_of(self, id: int) -> PieceKind:
-        """What sort of piece it is; a byte stands in for part of a character that has no piece."""
+        """The kind of a piece; a byte is part of a character that is not in the vocabulary."""
         [i] = self._checked([id])
         if self._processor.is_byte(i):
             return "byte"
@@ -140,17 +140,60 @@ class SentencePieceModel:
 
     @property
     def merge_ranks(self) -> Mapping[str, float]:
-        """Of a BPE vocabulary: the pieces that merging can make, with their ranks, the lower the earlier."""
+        """The pieces that BPE merges can produce, with their ranks; the lowest is merged first."""
         return self._bpe_dropout.ranks
 
     def _checked(self, ids: Sequence[int]) -> list[int]:
         return checked_ids(ids, self.size)
 
 
-def checked_ids(ids: Sequence[int], size: int) -> list[int]:
-    """The ids, if a vocabulary of this size has them all."""
-    whole = [int(i) for i in ids]
-    for i in whole:
-        if not 0 <= i < size:
-            raise ValueError(f"id {i} is not in this vocabulary: its ids go from 0 to {size - 1}")
-    return whole
+class SentencePieceTokenizer:
+    """The tokenizer of a model of one text. It normalises, so line breaks become spaces."""
+
+    pad, unk, begin, end = PAD, UNK, BOS, EOS
+
+    def __init__(self, vocabulary: SentencePieceModel, lowercase: bool = False) -> None:
+        self.vocabulary, self.lowercase = vocabulary, lowercase
+        self.size, self.mask = vocabulary.size, vocabulary.mask
+
+    @property
+    def never(self) -> tuple[int, ...]:
+        return (PAD, UNK, BOS) if self.mask is None else (PAD, UNK, BOS, self.mask)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        encoded = self.vocabulary.encode([self._cased(text) for text in texts])
+        return encoded if self.mask is None else [self._without_space_before_mask(ids) for ids in encoded]
+
+    def _without_space_before_mask(self, ids: list[int]) -> list[int]:
+        """Drop a lone space mark before [MASK]: the masked piece includes its space."""
+        following = [*ids, PAD][1:]
+        pieces = zip(self.vocabulary.pieces(ids), ids, following, strict=True)
+        return [id for piece, id, after in pieces if piece != SPACE_MARK or after != self.mask]
+
+    def _cased(self, text: str) -> str:
+        return MASK_PIECE.join(part.lower() for part in text.split(MASK_PIECE)) if self.lowercase else text
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.vocabulary.decode([i for i in ids if i != self.mask])
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return self.vocabulary.pieces(ids)
+
+    def token_bytes(self, id: int) -> bytes:
+        [piece] = self.vocabulary.pieces([id])
+        match self.vocabulary.kind_of(id):
+            case "byte":
+                return bytes.fromhex(piece[3:5])
+            case "normal" if id != self.mask:
+                return piece.replace(SPACE_MARK, " ").encode("utf-8")
+        return b""
+
+    def prompt(self, text: str) -> list[int]:
+        return [BOS, *self.encode([text])[0]]
+
+    def files(self) -> dict[str, bytes]:
+        return {JOINT_FILE: self.vocabulary.proto}
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], lowercase: bool) -> SentencePieceTokenizer:
+        return cls(SentencePieceModel(files[JOINT_FILE]), lowercase)

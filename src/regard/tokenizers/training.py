@@ -1,7 +1,7 @@
-"""Learning a vocabulary from text: SentencePiece's BPE and unigram trainers, made deterministic, quiet and bounded.
+"""Training a vocabulary: SentencePiece's BPE and unigram trainers, deterministic, quiet and bounded in memory.
 
-The same sentences in the same order give the same model. Of more than `MOST_SENTENCES`, a random sample is used,
-since pieces hardly change beyond that and the trainer holds all its text in memory.
+The same sentences in the same order give the same model. Of more than `MOST_SENTENCES`, a random sample is used: the
+pieces hardly change beyond that, and the trainer holds all its text in memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import sentencepiece
 from regard.config import TokenizerKind
 from regard.errors import ConfigError, DataError
 from regard.text.normalise import normalise
-from regard.tokenizers.sentencepiece import BOS, EOS, PAD, UNK, SentencePieceModel
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 MOST_SENTENCES = 1_000_000
-MOST_BYTES = 8192  # of one sentence; the trainer passes over longer ones, so they are cut
+MOST_BYTES = 8192  # of one sentence; the trainer skips longer ones, so they are split
 SPECIALS_AND_BYTES = 4 + 256
-THREADS = 4  # fixed: the unigram trainer adds numbers in the order of its threads
+THREADS = 4  # fixed: the unigram trainer's sums depend on the number of threads
 
 
 def train_vocabulary(
@@ -35,13 +36,13 @@ def train_vocabulary(
     most_sentences: int = MOST_SENTENCES,
     symbols: Sequence[str] = (),
 ) -> SentencePieceModel:
-    """A vocabulary of at most `vocab_size` pieces; smaller when there is too little text for so many.
+    """A vocabulary of at most `vocab_size` pieces; fewer if there is too little text.
 
-    `symbols`, such as [MASK], are always one piece.
+    Each of `symbols`, such as [MASK], is always one piece.
     """
-    chosen = list(_cut(_sample(iter(sentences), most_sentences, seed)))
+    chosen = list(_split(_sample(iter(sentences), most_sentences, seed)))
     if not chosen:
-        raise DataError("there is no text to learn a vocabulary from: every line of the training corpora is empty")
+        raise DataError("cannot train a vocabulary: every line of the training corpora is empty")
     written = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -55,7 +56,7 @@ def train_vocabulary(
             byte_fallback=True,
             normalization_rule_name="identity",  # normalise() has run
             remove_extra_whitespaces=False,
-            split_digits=True,  # a number is spelt, so that it can be copied
+            split_digits=True,  # one piece per digit, so that any number can be copied
             pad_id=PAD,
             unk_id=UNK,
             bos_id=BOS,
@@ -70,7 +71,7 @@ def train_vocabulary(
 
 
 def _sample(sentences: Iterator[str], most: int, seed: int) -> list[str]:
-    """At most `most` of the sentences, each with the same chance (Li's algorithm L: it draws once a replacement)."""
+    """At most `most` of the sentences, each equally likely (reservoir sampling, Li's algorithm L)."""
     kept = list(islice(sentences, most))
     if len(kept) < most:
         return kept
@@ -85,11 +86,11 @@ def _sample(sentences: Iterator[str], most: int, seed: int) -> list[str]:
         kept[draw.randrange(most)] = following
 
 
-def _cut(sentences: Iterable[str]) -> Iterator[str]:
-    """The normalised sentences, in parts of a length that the trainer reads, without what it would skip them for."""
+def _split(sentences: Iterable[str]) -> Iterator[str]:
+    """The normalised sentences, split to a length that the trainer accepts, without the character it rejects."""
     longest = MOST_BYTES // 4 - 4  # characters: none takes more than four bytes
     for sentence in sentences:
-        text = normalise(sentence).replace("\u2585", "")  # ▅ is the trainer's own sign for an unknown character
+        text = normalise(sentence).replace("\u2585", "")  # ▅ is the trainer's internal symbol for unknown characters
         for start in range(0, len(text), longest):
             yield text[start : start + longest]
 
@@ -102,7 +103,7 @@ def _readable(error: Exception, vocab_size: int, character_coverage: float) -> C
         return ConfigError(
             f"data.tokenizer.vocab_size = {vocab_size} is too small: the text has {least - SPECIALS_AND_BYTES} "
             f"different characters within character_coverage = {character_coverage}, and with the bytes and "
-            f"special pieces they take {least} places; set vocab_size to {least} or more, or lower character_coverage"
+            f"special pieces they need {least} pieces; set vocab_size to {least} or more, or lower character_coverage"
         )
     larger = re.search(r"[Vv]ocabulary size (?:is )?too high.*?<= (\d+)", message)
     if larger:

@@ -1,9 +1,9 @@
 """BERT's tokenizer: words and punctuation marks, then the longest pieces of each word (Schuster & Nakajima 2012).
 
-    vocab.txt    a piece a line, its id the line's number from 0; "##" begins a piece that goes on with a word
+    vocab.txt    one piece per line, its id the line number from 0; "##" begins a piece that continues a word
 
-A text is first cleaned of control characters; Chinese characters become words of their own; a vocabulary without
-capitals also goes without accents. A word that the pieces cannot make is [UNK].
+Control characters are removed first; each Chinese character is a word; an uncased vocabulary is also without accents.
+A word that the pieces cannot spell is [UNK].
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from regard.errors import ConfigError
-from regard.tokenizers.sentencepiece import MASK_PIECE, checked_ids
+from regard.tokenizers.special_ids import MASK_PIECE, checked_ids
 
 FILE = "vocab.txt"
 PAD_PIECE, UNK_PIECE, CLS_PIECE, SEP_PIECE = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 SPECIAL_PIECES = (PAD_PIECE, UNK_PIECE, CLS_PIECE, SEP_PIECE, MASK_PIECE)
-GOES_ON = "##"
+CONTINUATION = "##"
 LONGEST_WORD = 100  # characters; a longer one is unknown
 # The ranges of Unicode's Chinese characters as BERT has them, the gap before the last but one included.
 CHINESE = (
@@ -37,19 +37,19 @@ class WordPieceTokenizer:
         self.size = len(self._pieces)
         missing = [piece for piece in SPECIAL_PIECES if piece not in self._ids]
         if missing:
-            raise ConfigError(f"{FILE} has no {' and no '.join(missing)}; it is not the vocabulary of a BERT")
+            raise ConfigError(f"{FILE} has no {' and no '.join(missing)}; it is not a vocabulary of BERT")
         self.pad, self.unk, self.begin, self.end, self.mask = (self._ids[piece] for piece in SPECIAL_PIECES)
         if self.pad != 0:
-            raise ConfigError(f"{FILE} has {PAD_PIECE} in line {self.pad + 1}; Regard needs it in the first")
+            raise ConfigError(f"{FILE} has {PAD_PIECE} in line {self.pad + 1}; Regard needs it in line 1")
         self._word_ids = lru_cache(maxsize=100_000)(self._split_word)
 
     @property
     def never(self) -> tuple[int, ...]:
-        """What is not to be written: it stands for no text."""
+        """Ids that generation must not produce."""
         return self.pad, self.unk, self.begin, self.end, self.mask
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Neither [CLS] nor [SEP] is added; [MASK] in a text is the mask."""
+        """The ids of each text, without [CLS] and [SEP]; [MASK] in a text is the mask token."""
         return [self._encode(text) for text in texts]
 
     def _encode(self, text: str) -> list[int]:
@@ -61,13 +61,13 @@ class WordPieceTokenizer:
         return ids
 
     def _split_word(self, word: str) -> tuple[int, ...]:
-        """The longest piece that the word begins with, then the longest that goes on with the rest, and so on."""
+        """Greedy longest match first: the longest piece that begins the word, then the rest likewise."""
         if len(word) > LONGEST_WORD:
             return (self.unk,)
         found: list[int] = []
         start = 0
         while start < len(word):
-            prefix = GOES_ON if start else ""
+            prefix = CONTINUATION if start else ""
             candidates = ((end, self._ids.get(prefix + word[start:end])) for end in range(len(word), start, -1))
             end, piece = next(((end, i) for end, i in candidates if i is not None), (start, None))
             if piece is None:
@@ -79,17 +79,17 @@ class WordPieceTokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[i] for i in checked_ids(ids, self.size)]
 
-    def spell(self, id: int) -> bytes:
-        """What a token stands for, as UTF-8: a word with a space before it, or the rest of one."""
+    def token_bytes(self, id: int) -> bytes:
+        """The UTF-8 bytes of a token: a word after a space, or the continuation of one."""
         piece = self._pieces[id]
         if id in self.never:
             return b""
-        joined = piece.startswith(GOES_ON) or is_chinese(piece[0]) or is_punctuation(piece[0])
-        return f"{'' if joined else ' '}{piece.removeprefix(GOES_ON)}".encode()
+        joined = piece.startswith(CONTINUATION) or is_chinese(piece[0]) or is_punctuation(piece[0])
+        return f"{'' if joined else ' '}{piece.removeprefix(CONTINUATION)}".encode()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """A text with these pieces; spaces are where they mostly are, since BERT does not keep them."""
-        return b"".join(map(self.spell, checked_ids(ids, self.size))).decode("utf-8").removeprefix(" ")
+        """The text of these pieces; BERT discards spaces, so they are placed by rule."""
+        return b"".join(map(self.token_bytes, checked_ids(ids, self.size))).decode("utf-8").removeprefix(" ")
 
     def prompt(self, text: str) -> list[int]:
         return [self.begin, *self._encode(text)]
@@ -127,7 +127,7 @@ def words(text: str, lowercase: bool) -> Iterator[str]:
 
 
 def is_removed(character: str) -> bool:
-    """Control and format characters, private ones, and those that say that something went wrong."""
+    """Control, format and private-use characters, NUL and the replacement character."""
     if character in "\t\n\r":
         return False
     return character in "\x00\ufffd" or unicodedata.category(character) in ("Cc", "Cf", "Co", "Cs")
@@ -143,7 +143,7 @@ def is_chinese(character: str) -> bool:
 
 
 def is_punctuation(character: str) -> bool:
-    """Unicode's, and whatever sign of ASCII is neither letter nor digit."""
+    """Unicode punctuation, and every ASCII character that is neither letter nor digit nor space."""
     if character.isascii():
         return character.isprintable() and not character.isalnum() and character != " "
     return unicodedata.category(character).startswith("P")

@@ -20,7 +20,7 @@ from regard.data.images import ImageSet, scaled, varied
 from regard.model_folder.folder import ModelDescription
 from regard.models.bert import Bert
 from regard.models.vit import ViT
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 from regard.train.loss import SummedLoss
 from regard.train.one_text import describe_model, window_length
 from regard.train.reports import ValidationReport

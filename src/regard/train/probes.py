@@ -31,7 +31,8 @@ from regard.decode.hypotheses import Hypothesis
 from regard.decode.search import pad_sources, search
 from regard.errors import ConfigError, RunError
 from regard.models.translation_model import TranslationModel
-from regard.tokenizers.pair import BOS, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.special_ids import BOS
 from regard.train.validation import exactly
 
 GREEDY = DecodeConfig(beam=1, max_length_ratio=1.5, max_length_extra=6)  # an untrained model never ends by itself

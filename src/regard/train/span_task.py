@@ -16,7 +16,8 @@ from regard.decode.search import search
 from regard.errors import ConfigError
 from regard.model_folder.folder import ModelDescription
 from regard.models.build import translation_model
-from regard.tokenizers.protocol import SentencePieceTokenizer, Tokenizer
+from regard.tokenizers.protocol import Tokenizer
+from regard.tokenizers.sentencepiece import SentencePieceTokenizer
 from regard.train.loss import SummedLoss
 from regard.train.one_text import describe_model, window_length
 from regard.train.reports import Sample, ValidationReport

@@ -12,7 +12,7 @@ from regard.data.prepare import Prepared, Say
 from regard.model_folder.folder import ModelDescription
 from regard.models.build import translation_model
 from regard.models.translation_model import TranslationModel
-from regard.tokenizers.pair import PAD
+from regard.tokenizers.special_ids import PAD
 from regard.train.loss import SummedLoss, vocabulary_loss
 from regard.train.probes import ProbeHistory, Snapshot, look
 from regard.train.reports import ValidationReport

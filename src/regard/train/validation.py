@@ -15,7 +15,8 @@ from regard.data.batches import Batch
 from regard.decode.search import search
 from regard.evaluation.scores import measure
 from regard.models.translation_model import TranslationModel
-from regard.tokenizers.pair import PAD, TokenizerPair
+from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.special_ids import PAD
 from regard.train.loss import vocabulary_loss
 from regard.train.reports import Sample, ValidationReport
 

@@ -24,7 +24,7 @@ from regard.interop.huggingface.generation import decode_settings
 from regard.model_folder.folder import ModelDescription
 from regard.tokenizers.listed_sentencepiece import START_PIECE, ListedSentencePiece, listed_order, read_list
 from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM
-from regard.tokenizers.sentencepiece import BOS
+from regard.tokenizers.special_ids import BOS
 
 ACTIVATIONS: dict[str, FeedForwardKind] = {
     "relu": "relu",

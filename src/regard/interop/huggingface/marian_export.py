@@ -31,7 +31,8 @@ from regard.tokenizers.listed_sentencepiece import (
     read_list,
 )
 from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM, TokenizerPair
-from regard.tokenizers.sentencepiece import BOS, EOS, PAD, UNK, SentencePieceModel
+from regard.tokenizers.sentencepiece import SentencePieceModel
+from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 POSITIONS = 1024  # places of the table that the library makes
 ABSENT = -1  # the number of a begin that is only a copy of another word

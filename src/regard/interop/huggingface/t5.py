@@ -21,7 +21,7 @@ from regard.interop.huggingface.marian import LONGEST, NEVER, Weights
 from regard.model_folder.folder import ModelDescription
 from regard.tokenizers.listed_sentencepiece import EOS_PIECE, PAD_PIECE, UNK_PIECE, listed_order
 from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_SPM
-from regard.tokenizers.sentencepiece import BOS
+from regard.tokenizers.special_ids import BOS
 
 PIECES = "spiece.model"
 SENTINELS = 100  # where a folder does not say
