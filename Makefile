@@ -3,14 +3,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install page chromium demo test bench clean
+.PHONY: help install page chromium checks demo test test-all bench clean
 
 help:
-	@echo "make demo    translate with the models that come with Regard, and look at the attention"
-	@echo "make test    every check: style, types, layers, tests"
-	@echo "make page    build the explorer's page, if web/ has changed"
-	@echo "make bench   speed and memory beside PyTorch's own Transformer, Hugging Face Marian, Eole, CTranslate2 (an hour)"
-	@echo "make clean   remove .venv, caches and the demo"
+	@echo "make demo      translate with the models that come with Regard, and look at the attention"
+	@echo "make test      style, types, layers and tests (under 12 minutes on two cores)"
+	@echo "make test-all  the same, with the tests that are marked slow"
+	@echo "make page      build the explorer's page, if web/ has changed"
+	@echo "make bench     speed and memory beside PyTorch's own Transformer, Hugging Face Marian, Eole, CTranslate2 (an hour)"
+	@echo "make clean     remove .venv, caches and the demo"
 
 install: .venv/installed page
 
@@ -61,13 +62,18 @@ demo: install
 	@echo "  regard doctor                            what this machine can do"
 	@echo "  README.md, 'Train your own'              a translator from your own sentences"
 
-test: install chromium
+checks: install chromium
 	@echo "== style";  $(BIN)/ruff check . && $(BIN)/ruff format --check -q .
 	@echo "== types";  $(BIN)/mypy
 	@echo "== layers"; $(BIN)/lint-imports
 	@echo "== page";   if command -v npm >/dev/null && [ -d web/node_modules ]; then cd web && npm run --silent check; \
 		else echo "no Node here: the page's types are NOT checked"; fi
+
+test: checks
 	@echo "== tests";  $(BIN)/pytest -n 2
+
+test-all: checks
+	@echo "== tests";  $(BIN)/pytest -n 2 -m ""
 
 # Where a peer does not install, the benchmarks say so and go on without it.
 .venv/installed-bench: .venv/installed

@@ -6,16 +6,17 @@
     python bench/compare_checkouts.py BEFORE AFTER --only losses --renamed train.lr=train.peak_rate
 
 All work is done in child processes of this interpreter, with PYTHONPATH=CHECKOUT/src, so that one virtual environment
-serves both. They use only the command line (`python -m regard`) and `from regard import Translator`. Each checkout has
-its own work folder, cache (data and compiled kernels) and copy of its recipes; nothing is written to the checkouts.
+serves both. They use only the command line (`python -m regard`), `from regard import Translator`, and each checkout's
+own bench/decode.py and bench/train.py. Each checkout has its own work folder, cache (data and compiled kernels) and
+copy of its recipes; nothing is written to the checkouts.
 
 translations  zh→en and en→zh, guards on and off, float32 and int8: texts, scores and tokens must be equal.
 losses        the first 50 steps of the recipes in RUNS, with the settings of ALL_RUNS and RUNS (no validation): the
               logged metrics (all but times and speeds) and the final weights must be equal bit for bit.
 exports       `regard export` of the bundled models: files must be equal byte for byte, JSON up to the order of keys.
-speed         translation (64 sentences at once; one by one) and training steps, before and after in turn. The ratio is
-              the median speed after divided by the median speed before, with the quartiles of the repeats' ratios; at
-              least 0.97 passes. It needs an otherwise idle machine.
+speed         bench/decode.py and bench/train.py without the peers, and Translator (64 sentences at once; one by one),
+              before and after in turn. The ratio is the median speed after divided by the median speed before, with
+              the quartiles of the repeats' ratios; at least 0.97 passes. It needs an otherwise idle machine.
 kernels       after the checks: as many compiled libraries in both caches, since Regard works without them, silently.
 
 Prints a row per check, progress on standard error; the exit code is 1 if any check fails.
@@ -43,7 +44,7 @@ from typing import Any, NamedTuple
 
 CHECKS = ("translations", "losses", "exports", "speed")
 CORPUS = "tatoeba-zh-en"  # in REGARD_DATA; gives the sentences to translate
-STEPS, SPEED_STEPS, WARM_UP_STEPS, LEAST_RATIO = 50, 15, 5, 0.97
+STEPS, LEAST_RATIO = 50, 0.97
 # Of every run. Small batches save time; with a time limit the learning rate may depend on the clock.
 ALL_RUNS = ("train.max_minutes=0", "train.log_every=1", "train.metric=loss", "data.valid=[]", "train.batch_tokens=512")
 RUNS: dict[str, tuple[str, ...]] = {  # recipes, with settings of their own
@@ -58,10 +59,10 @@ RUNS: dict[str, tuple[str, ...]] = {  # recipes, with settings of their own
 }
 POEMS = "tang_forms.py"  # in recipes; writes the data of the Tang poems
 EXPORTS = (("ct2",), ("ct2", "--quantization", "int8"), ("hf",))
-# The "small" preset on the toy data of reverse.toml. The recipe sets its own sizes, so the preset alone is not enough.
-SMALL = ("d_model=256", "n_heads=4", "d_ff=1024", "n_encoder_layers=3", "n_decoder_layers=3", "dropout=0.1")
-SPEED_RUN = (*(f"model.{size}" for size in SMALL), "train.batch_tokens=2048", "train.threads=0", "train.precision=auto")
-# A child that translates on request: a JSON line [precision, sentences a call, sentences] in, the seconds out.
+BENCHMARKS = ("decode", "train")  # scripts of bench/
+BENCHMARK_REPEATS = 3  # within a process; how many processes there are is --repeats
+PEERS = ("ctranslate2", "transformers", "eole", "onmt", "joeynmt")  # hidden from the benchmarks, which leave them out
+# A child that translates on request: a JSON line [precision, sentences per call, sentences] in, the seconds out.
 SERVER = """
 import json, os, sys, time
 answers = os.fdopen(os.dup(1), "w")
@@ -109,10 +110,12 @@ class Checkout:
             "REGARD_CACHE": str(self.work / "cache"),
         }
 
-    def python(self, *arguments: str | Path) -> str:
-        """Run this interpreter with the checkout's package and return what it printed."""
+    def python(self, *arguments: str | Path, path: Sequence[Path] = ()) -> str:
+        """Run this interpreter with the checkout's package, and `path` to import from; return what it printed."""
         command = [sys.executable, "-P", *map(str, arguments)]
-        done = subprocess.run(command, env=self.environment, cwd=self.work, capture_output=True, text=True)
+        environment = self.environment
+        environment["PYTHONPATH"] = os.pathsep.join(map(str, (*path, environment["PYTHONPATH"])))
+        done = subprocess.run(command, env=environment, cwd=self.work, capture_output=True, text=True)
         if done.returncode:
             said = done.stderr.strip().splitlines() or ["no message"]
             raise CheckError(f"{self.name}: exit code {done.returncode}: {said[-1]}")
@@ -274,14 +277,16 @@ def file_difference(before: Path, after: Path) -> str | None:
     return f"{before.name}: {len(one)} | {len(other)} bytes, first difference at byte {first_difference(one, other)}"
 
 
-def check_speed(pair: Pair, repeats: int) -> Iterator[Row]:
+def check_speed(pair: Pair, repeats: int, size: str) -> Iterator[Row]:
     texts = read_sources("zh", 64)
     with start_server(pair[0]) as before, start_server(pair[1]) as after:
-        for precision, size in itertools.product(("float32", "int8"), (64, 1)):
-            request = json.dumps([precision, size, texts if size > 1 else texts[:16]])
-            check = f"speed translate {precision}, {'64 at once' if size > 1 else 'one by one'}"
-            yield time_in_turn(check, functools.partial(ask, request=request), (before, after), repeats)
-    yield time_in_turn("speed train small, a step", train_seconds, pair, repeats)
+        for precision, at_once in itertools.product(("float32", "int8"), (64, 1)):
+            request = json.dumps([precision, at_once, texts if at_once > 1 else texts[:16]])
+            check = f"speed Translator {precision}, {'64 at once' if at_once > 1 else 'one by one'}"
+            yield from speed_rows(check, functools.partial(ask, request=request), (before, after), repeats)
+    for script in BENCHMARKS:
+        turn = functools.partial(run_benchmark, script=script, size=size)
+        yield from speed_rows(f"speed bench/{script}.py", turn, pair, repeats)
 
 
 def start_server(checkout: Checkout) -> subprocess.Popen[str]:
@@ -290,8 +295,8 @@ def start_server(checkout: Checkout) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=checkout.environment, cwd=checkout.work, stdin=pipe, stdout=pipe, text=True)
 
 
-def ask(server: subprocess.Popen[str], request: str) -> float:
-    """The seconds that a server takes for a request."""
+def ask(server: subprocess.Popen[str], request: str) -> dict[str, float]:
+    """The requests per second of a server."""
     assert server.stdin and server.stdout  # noqa: PT018
     with contextlib.suppress(BrokenPipeError):
         server.stdin.write(f"{request}\n")
@@ -299,34 +304,57 @@ def ask(server: subprocess.Popen[str], request: str) -> float:
     answer = server.stdout.readline()
     if not answer:
         raise CheckError("the child that translates has ended; its message is on standard error")
-    return float(answer)
+    return {"": 1 / float(answer)}
 
 
-def train_seconds(checkout: Checkout) -> float:
-    """The median seconds of a step, in a new process."""
-    folder = checkout.train("reverse", SPEED_RUN, SPEED_STEPS, "speed")
-    seconds = [row["seconds"] for row in read_steps(folder)][WARM_UP_STEPS - 1 :]
-    shutil.rmtree(folder)
-    return float(statistics.median(end - start for start, end in itertools.pairwise(seconds)))
+def run_benchmark(checkout: Checkout, script: str, size: str) -> dict[str, float]:
+    """The tokens per second of every system of Regard in a benchmark, in a new process: median of its repeats."""
+    hidden, output = checkout.work / "no-peers", checkout.work / f"{script}.json"
+    hidden.mkdir(exist_ok=True)
+    for peer in PEERS:
+        (hidden / f"{peer}.py").write_text(f"raise ModuleNotFoundError('hidden', name={peer!r})\n", "utf-8")
+    folder = checkout.root / "bench"
+    how = ("--toy",) if size == "toy" else ("--size", size)
+    words = (*how, "--repeats", str(BENCHMARK_REPEATS), "--json", output)
+    checkout.python(folder / f"{script}.py", *words, path=(hidden, folder))
+    found = {
+        f"{comparison['what']}, {system}": statistics.median(values)
+        for comparison in json.loads(output.read_text("utf-8"))["comparisons"]
+        for system, values in comparison["figures"].items()
+        if comparison["unit"].endswith("tokens/s") and system.startswith("regard")
+    }
+    if not found:
+        raise CheckError(f"{checkout.name}: bench/{script}.py has no figure in tokens/s of a system of Regard")
+    return found
 
 
-def time_in_turn(check: str, turn: Callable[[Any], float], sides: tuple[Any, Any], repeats: int) -> Row:
-    """Before and after in turn, each first in every other repeat, after one turn each to warm up."""
-    taken: list[list[float]] = [[], []]
+def speed_rows(
+    check: str, turn: Callable[[Any], Mapping[str, float]], sides: tuple[Any, Any], repeats: int
+) -> Iterator[Row]:
+    """Speeds before and after in turn, each first in every other repeat, after one turn each to warm up."""
+    taken: list[list[Mapping[str, float]]] = [[], []]
     try:
         for repeat in range(-1, repeats):
             progress(f"{check}: {'warm-up' if repeat < 0 else f'repeat {repeat + 1} of {repeats}'}")
             for which in (0, 1) if repeat % 2 == 0 else (1, 0):
                 time.sleep(0.05)  # the other child's threads may still be waiting actively
-                seconds = turn(sides[which])
-                taken[which] += [seconds] if repeat >= 0 else []
+                speeds = turn(sides[which])
+                taken[which] += [speeds] if repeat >= 0 else []
+        if taken[0][0].keys() != taken[1][0].keys():
+            raise CheckError(f"other figures: {sorted(taken[0][0])} | {sorted(taken[1][0])}")
     except FAILURES as error:
-        return Row(check, f"FAILED: {error!r}", False)
-    before, after = map(statistics.median, taken)
-    ratios = [one / other for one, other in zip(*taken, strict=True)]
-    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive") if repeats > 1 else ratios * 3
-    passed = before / after >= LEAST_RATIO
-    result = f"ratio {before / after:.3f} (quartiles {low:.3f} to {high:.3f}), {before:.4f} → {after:.4f} s"
+        yield Row(check, f"FAILED: {error!r}", False)
+        return
+    for name in taken[0][0]:
+        yield judge_speed(f"{check} {name}".strip(), *([speeds[name] for speeds in side] for side in taken))
+
+
+def judge_speed(check: str, before: list[float], after: list[float]) -> Row:
+    was, now = statistics.median(before), statistics.median(after)
+    ratios = [new / old for old, new in zip(before, after, strict=True)]
+    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    passed = now / was >= LEAST_RATIO
+    result = f"ratio {now / was:.3f} (quartiles {low:.3f} to {high:.3f}), {was:,.4g} → {now:,.4g} per second"
     return Row(check, f"{result}{'' if passed else f': SLOWER than {LEAST_RATIO}'}", passed)
 
 
@@ -347,19 +375,26 @@ def run_checks(pair: Pair, args: argparse.Namespace) -> Iterator[Row]:
     if "exports" in args.only:
         yield from check_exports(pair)
     if "speed" in args.only:
-        yield from check_speed(pair, args.repeats)
+        yield from check_speed(pair, args.repeats, args.size)
     yield check_kernels(pair)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("before", type=Path, help="a checkout")
-    parser.add_argument("after", type=Path, help="a checkout")
-    parser.add_argument("--sentences", type=int, default=2000, help="to translate in each direction [2000]")
-    parser.add_argument("--only", default=",".join(CHECKS), help=f"some of the checks [{','.join(CHECKS)}]")
-    parser.add_argument("--repeats", type=int, default=9, help="of each measurement of speed [9]")
-    parser.add_argument("--renamed", action="append", default=[], metavar="OLD=NEW", help="setting or recipe of AFTER")
-    parser.add_argument("--work", type=Path, help="a new folder to keep all files in [a temporary one, deleted]")
+    parser.add_argument("before", type=Path, help="a checkout of Regard")
+    parser.add_argument("after", type=Path, help="another")
+    parser.add_argument("--sentences", type=int, default=2000, help="sentences to translate in each direction [2000]")
+    parser.add_argument(
+        "--only", default=",".join(CHECKS), help=f"checks to make, separated by commas [{','.join(CHECKS)}]"
+    )
+    parser.add_argument("--repeats", type=int, default=9, help="repeats of each measurement of speed [9]")
+    parser.add_argument("--size", default="small", help="of the models of bench/: small, base, both or toy [small]")
+    parser.add_argument(
+        "--renamed", action="append", default=[], metavar="OLD=NEW", help="new name of a setting or recipe in AFTER"
+    )
+    parser.add_argument(
+        "--work", type=Path, help="new folder for all files, kept afterwards [a temporary one, deleted]"
+    )
     args = parser.parse_args(argv)
     args.only = args.only.split(",")
     if unknown := sorted(set(args.only) - set(CHECKS)):
@@ -386,7 +421,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         failed = total = 0
         try:
             for row in run_checks(pair, args):
-                print(f"{row.check:<44} {row.result}", flush=True)
+                print(f"{row.check:<56} {row.result}", flush=True)
                 total, failed = total + 1, failed + (not row.passed)
         except CheckError as error:
             sys.exit(f"compare_checkouts: {error}")

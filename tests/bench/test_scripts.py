@@ -89,7 +89,16 @@ def test_train_has_every_peer_that_is_installed_and_says_who_is_not(script: Scri
 def test_everything_is_every_script(script: Script) -> None:
     """What can be run is run by `make bench`, and has its smoke test here; but for what wants a model, or hours."""
     runnable = {path.stem for path in BENCH.glob("*.py") if re.search(r"^def main\(", path.read_text("utf-8"), re.M)}
-    assert runnable == {*SCRIPTS, "everything", "explore", "everyday", "metre", "parity", "ancestors"}
+    assert runnable == {
+        *SCRIPTS,
+        "everything",
+        "explore",
+        "everyday",
+        "metre",
+        "parity",
+        "ancestors",
+        "compare_checkouts",
+    }
     assert set(script("everything").SCRIPTS) == {*SCRIPTS} - {"quality"}
 
 
