@@ -10,8 +10,7 @@ import pytest
 
 from regard.errors import ConfigError
 from regard.inspect.explorer import Explorer, Limits, Question
-from regard.inspect.intervention_json import parse_interventions
-from regard.inspect.interventions import intervened
+from regard.inspect.interventions import intervened, parse_interventions
 from regard.inspect.wire import unpack
 from regard.pipelines.model_translator import ModelTranslator
 from regard.tokenizers.sentencepiece import SentencePieceModel

@@ -6,6 +6,7 @@ import copy
 import functools
 import math
 import re
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -19,7 +20,6 @@ from regard.core.taps import Tap, record
 from regard.decode.scoring import score_translations
 from regard.decode.search import search
 from regard.errors import ConfigError
-from regard.inspect.intervention_json import parse_interventions, to_json
 from regard.inspect.interventions import (
     HeadOff,
     LayerOff,
@@ -28,6 +28,7 @@ from regard.inspect.interventions import (
     check_cells,
     check_search,
     intervened,
+    parse_interventions,
     without_mask,
 )
 from regard.models.recurrent import RecurrentModel
@@ -321,33 +322,36 @@ def test_none_is_none() -> None:
 
 def test_json_and_back() -> None:
     trees = [tree for trees in SEARCHED for tree in trees] + [{"kind": "mask"}]
-    assert to_json(parse_interventions(trees)) == trees
+    assert [asdict(one) for one in parse_interventions(trees)] == trees
     assert parse_interventions([]) == ()
 
 
 WRONG: list[tuple[Any, str]] = [
     ("head", r"interventions must be a list, not 'head'"),
     ({"kind": "head"}, r"interventions must be a list"),
-    (["head"], r"interventions\[0\] must be an object with a kind, not 'head'"),
-    ([{}], r"interventions\[0\]\.kind = None is not possible; it may be one of 'scale', 'positions'"),
+    (["head"], r"interventions\[0\] must be a table of settings \(in JSON, an object\), not 'head'"),
+    ([{}], r"interventions\[0\]\.kind is missing; it may be one of 'scale', 'positions'"),
     ([{"kind": "haed"}], r"interventions\[0\]\.kind = 'haed'"),
     ([{"kind": ["head"]}], r"interventions\[0\]\.kind"),
-    ([{"kind": "scale"}, {"kind": "head", "where": "decoder.0.cross"}], r"interventions\[1\].*needs 'head' too"),
-    ([{"kind": "scale", "where": "all"}], r"unknown key interventions\[0\]\.where"),
+    ([{"kind": "scale"}, {"kind": "head", "where": "decoder.0.cross"}], r"interventions\[1\]\.head is missing"),
+    ([{"kind": "scale", "where": "all"}], r"interventions\[0\]\.where is a setting of the kind 'head'"),
     ([{"kind": "ffn", "wher": "encoder.0"}], r"unknown key interventions\[0\]\.wher; did you mean 'where'\?"),
     ([{"kind": "ffn", "where": 0}], r"interventions\[0\]\.where = 0 is not possible; it must be a text"),
     ([{"kind": "head", "where": "decoder.0.cross", "head": "1"}], r"\.head = '1' is not possible; it must be a whole"),
     ([{"kind": "head", "where": "decoder.0.cross", "head": True}], r"\.head = True is not possible"),
-    ([{"kind": "head", "where": "decoder.0.cross", "head": -1}], r"\.head = -1 is not possible"),
+    ([{"kind": "head", "where": "decoder.0.cross", "head": -1}], r"\.head = -1 is too small; the least is 0"),
     (
         [{"kind": "weight", "where": "decoder.0.cross", "head": 0, "row": 0, "column": 0, "value": 1.5}],
-        r"\.value = 1\.5 is not possible; it must be a number from 0 to 1",
+        r"\.value = 1\.5 is too large; the most is 1\.0",
     ),
     (
         [{"kind": "weight", "where": "decoder.0.cross", "head": 0, "row": 0, "column": 0, "value": math.nan}],
-        r"\.value = nan is not possible",
+        r"\.value = nan must be finite",
     ),
-    ([{"kind": "scale"}] * 600, r"600 interventions are too many; the most is 512"),
+    (
+        [{"kind": "weight", "where": "decoder.0.cross", "head": 0, "row": 0, "column": 0, "value": 10**400}],
+        r"\.value = 1000+… is too large",
+    ),
 ]
 
 

@@ -29,7 +29,6 @@ from regard.errors import ConfigError
 from regard.inspect.beam_tree import BeamTree
 from regard.inspect.blocks import count_layers, most_active, stages
 from regard.inspect.heads import head_figures
-from regard.inspect.intervention_json import to_json as interventions_to_json
 from regard.inspect.interventions import (
     Intervention,
     check_cells,
@@ -107,7 +106,7 @@ class Passage:
 
     def digest(self, model: str) -> str:
         """The same for the same passage through the same model."""
-        content = [model, self.text, self.src_ids, self.tgt_ids, interventions_to_json(self.interventions)]
+        content = [model, self.text, self.src_ids, self.tgt_ids, [asdict(one) for one in self.interventions]]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
 
@@ -294,7 +293,7 @@ class Explorer:
             "translation": normalise(self.translator.tokenizer.decode_tgt(passage.tgt_ids)),
             "src": self.named(self.src, [*passage.src_ids, EOS]),
             "tgt": tgt,
-            "interventions": interventions_to_json(passage.interventions),
+            "interventions": [asdict(one) for one in passage.interventions],
             "taps": {path: list(value.shape) for path, value in trace.values.items()},
         }
         maps = {path: value for path, value in trace.values.items() if path.endswith("weights")}
@@ -318,8 +317,6 @@ class Explorer:
         wanted = [*passage.tgt_ids, EOS]
         if not 0 <= step < len(wanted):
             raise ConfigError(f"there is no step {step}: the translation has {len(wanted)}, numbered from 0")
-        if not 1 <= k <= 100:
-            raise ConfigError(f"k = {k} is not possible; it may be from 1 to 100")
         said = next_token(trace, step, wanted[step], k)
         lens = logit_lens(self.translator.model, trace, step, wanted[step], LENS_GUESSES)
         return {

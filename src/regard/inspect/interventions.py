@@ -1,8 +1,8 @@
 """Interventions: what if a head were silent, a layer were not there, the scores were not scaled?
 
-An intervention is a small value; `intervention_json` reads it. `intervened` makes a model behave so for the length of
-a block, through the taps, for whole passes and for the cached steps of a search alike; afterwards the model is what
-it was. `mask` alone has no meaning in a search, where there is no future to be seen.
+`intervened` makes a model behave so within a `with` block, through hooks on its taps, for whole passes and for the
+cached steps of a search alike; afterwards the model is unchanged. `mask` alone has no effect on a search, which has no
+future tokens. `parse_interventions` reads them from JSON:
 
     {"kind": "head", "where": "decoder.1.cross", "head": 2}   the head's weights are zero
     {"kind": "attention", "where": "decoder.1.cross"}         the sublayer adds nothing
@@ -24,11 +24,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 from torch import Tensor, nn
 
-from regard.config import listed
+from regard.config import convert, listed
+from regard.config.parsing import setting
 from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.positions import Positions
 from regard.core.taps import listen, tap_paths
@@ -38,57 +39,57 @@ from regard.errors import ConfigError
 @dataclass(frozen=True)
 class HeadOff:
     where: str
-    head: int
-    kind: Literal["head"] = "head"
+    head: int = setting(low=0)
+    kind: Literal["head"] = setting("head", stated=True)
 
 
 @dataclass(frozen=True)
 class AttentionOff:
     where: str
-    kind: Literal["attention"] = "attention"
+    kind: Literal["attention"] = setting("attention", stated=True)
 
 
 @dataclass(frozen=True)
 class FeedForwardOff:
     where: str
-    kind: Literal["ffn"] = "ffn"
+    kind: Literal["ffn"] = setting("ffn", stated=True)
 
 
 @dataclass(frozen=True)
 class ResidualOff:
     where: str
-    kind: Literal["residual"] = "residual"
+    kind: Literal["residual"] = setting("residual", stated=True)
 
 
 @dataclass(frozen=True)
 class LayerOff:
     where: str
-    kind: Literal["layer"] = "layer"
+    kind: Literal["layer"] = setting("layer", stated=True)
 
 
 @dataclass(frozen=True)
 class ScaleOff:
-    kind: Literal["scale"] = "scale"
+    kind: Literal["scale"] = setting("scale", stated=True)
 
 
 @dataclass(frozen=True)
 class PositionsOff:
-    kind: Literal["positions"] = "positions"
+    kind: Literal["positions"] = setting("positions", stated=True)
 
 
 @dataclass(frozen=True)
 class MaskOff:
-    kind: Literal["mask"] = "mask"
+    kind: Literal["mask"] = setting("mask", stated=True)
 
 
 @dataclass(frozen=True)
 class WeightSet:
     where: str
-    head: int
-    row: int  # the query: a position of the target, or in the encoder of the source
-    column: int  # the key
-    value: float
-    kind: Literal["weight"] = "weight"
+    head: int = setting(low=0)
+    row: int = setting(low=0)  # the query: a position of the target, or in the encoder of the source
+    column: int = setting(low=0)  # the key
+    value: float = setting(low=0.0, high=1.0)
+    kind: Literal["weight"] = setting("weight", stated=True)
 
 
 Intervention = (
@@ -99,6 +100,12 @@ KINDS: tuple[type[Intervention], ...] = (
     *(ScaleOff, PositionsOff, MaskOff, HeadOff, WeightSet),
     *(AttentionOff, FeedForwardOff, ResidualOff, LayerOff),
 )
+
+
+def parse_interventions(trees: Any) -> tuple[Intervention, ...]:
+    """Interventions from JSON; an error names the path of the key."""
+    found: tuple[Intervention, ...] = convert(tuple[Intervention, ...], trees, "interventions")
+    return found
 
 
 def without_mask(interventions: Sequence[Intervention]) -> tuple[Intervention, ...]:

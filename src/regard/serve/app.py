@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from regard.config import build
 from regard.errors import RegardError
 from regard.inspect.built import HOW_TO_BUILD, PAGE
 from regard.inspect.wire import to_json
@@ -31,7 +32,7 @@ from regard.serve.access import Guard
 from regard.serve.api import ENDPOINTS, MEDIA, Api, Endpoint
 from regard.serve.http_error import HttpError
 from regard.serve.openapi import describe_api
-from regard.serve.requests import read_body, read_query
+from regard.serve.requests import read_query
 from regard.serve.streaming import Lines
 from regard.serve.workers import Workers
 
@@ -185,7 +186,9 @@ def read_question(endpoint: Endpoint, body: bytes, query: Mapping[str, str]) -> 
         tree = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise HttpError(400, f"the body is not JSON: {error}") from None
-    return read_body(endpoint.takes, tree)
+    if not isinstance(tree, dict):
+        raise HttpError(422, "the body must be a JSON object")
+    return build(endpoint.takes, tree, "")
 
 
 def refused(refusal: HttpError) -> Response:

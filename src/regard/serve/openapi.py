@@ -8,9 +8,10 @@ import types
 from typing import Any, Literal, Union, assert_never, get_args, get_origin, get_type_hints
 
 from regard import __version__
-from regard.inspect.interventions import KINDS
+from regard.config.parsing import is_required
+from regard.inspect.interventions import KINDS, Intervention
 from regard.serve.api import ENDPOINTS, MEDIA, Endpoint
-from regard.serve.requests import Interventions, Nothing
+from regard.serve.requests import Nothing
 
 ERRORS = {
     "400": "The body is not JSON.",
@@ -84,16 +85,16 @@ def object_schema(kind: type[Any]) -> dict[str, Any]:
     properties, required = {}, []
     for one in dataclasses.fields(kind):
         properties[one.name] = value_schema(hints[one.name])
-        if one.default is not dataclasses.MISSING:
+        if is_required(one):
+            required.append(one.name)
+        elif one.default is not dataclasses.MISSING:
             default = one.default
             properties[one.name]["default"] = list(default) if isinstance(default, tuple) else default
-        elif one.default_factory is dataclasses.MISSING:
-            required.append(one.name)
     return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}
 
 
 def value_schema(kind: Any) -> dict[str, Any]:
-    if kind == Interventions:
+    if kind == tuple[Intervention, ...]:
         return {"type": "array", "items": {"$ref": "#/components/schemas/Intervention"}}
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
@@ -112,7 +113,6 @@ def intervention_schema() -> dict[str, Any]:
     for kind in KINDS:
         schema = object_schema(kind)
         schema["properties"]["kind"] = {"const": kind.kind}
-        schema["required"].append("kind")
         choices.append(schema)
     return {"oneOf": choices}
 

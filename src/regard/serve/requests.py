@@ -1,24 +1,22 @@
-"""What may be asked of the server: one frozen dataclass for each body or query, read strictly.
+"""The server's requests: one frozen dataclass per body or query, read strictly by `config.parsing`.
 
-The same dataclasses make the OpenAPI document, so that the two cannot differ.
+The OpenAPI document and the page's TypeScript types are generated from the same dataclasses.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
-from regard.config import listed, suggestion
+from regard.config import build
+from regard.config.parsing import setting
 from regard.inspect.explorer import Question
-from regard.inspect.intervention_json import parse_interventions
 from regard.inspect.interventions import Intervention
-from regard.serve.http_error import HttpError
 
-Options = dict[str, Any]  # the settings of decoding, checked by the translator
-Interventions = tuple[Intervention, ...]
+MAX_INTERVENTIONS = 512
+MIN_TOY_SECONDS, MAX_TOY_SECONDS = 5, 600
+Options = dict[str, Any]  # settings of decoding, checked by the translator
 
 
 @dataclass(frozen=True)
@@ -34,42 +32,30 @@ class TokensBody:
 
 
 @dataclass(frozen=True)
-class TranslateBody:
+class SentenceBody:
     text: str
     model: str = "0"
     options: Options = field(default_factory=dict)
-    n_best: int = 1
     prefix_ids: tuple[int, ...] | None = None  # how the translation must begin
-    interventions: Interventions = ()
+    interventions: tuple[Intervention, ...] = setting((), max_length=MAX_INTERVENTIONS)
 
     def question(self) -> Question:
         return Question(self.text, self.options, self.prefix_ids or (), self.interventions)
 
 
 @dataclass(frozen=True)
-class BeamBody:
-    text: str
-    model: str = "0"
-    options: Options = field(default_factory=dict)
+class TranslateBody(SentenceBody):
+    n_best: int = 1
+
+
+@dataclass(frozen=True)
+class BeamBody(SentenceBody):
     n_best: int | None = None  # null: as many as the beam
-    prefix_ids: tuple[int, ...] | None = None
-    interventions: Interventions = ()
-
-    def question(self) -> Question:
-        return Question(self.text, self.options, self.prefix_ids or (), self.interventions)
 
 
 @dataclass(frozen=True)
-class TraceBody:
-    text: str
-    model: str = "0"
+class TraceBody(SentenceBody):
     tgt_ids: tuple[int, ...] | None = None  # null: those that a search finds
-    options: Options = field(default_factory=dict)
-    prefix_ids: tuple[int, ...] | None = None
-    interventions: Interventions = ()
-
-    def question(self) -> Question:
-        return Question(self.text, self.options, self.prefix_ids or (), self.interventions)
 
 
 @dataclass(frozen=True)
@@ -80,7 +66,7 @@ class SummaryBody:
 @dataclass(frozen=True)
 class ToyBody:
     task: Literal["reverse", "copy"] = "reverse"
-    seconds: int = 60
+    seconds: int = setting(60, low=MIN_TOY_SECONDS, high=MAX_TOY_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -92,7 +78,7 @@ class TensorQuery:
 @dataclass(frozen=True)
 class NextQuery:
     step: int
-    k: int = 20
+    k: int = setting(20, low=1, high=100)  # number of tokens
 
 
 @dataclass(frozen=True)
@@ -117,61 +103,15 @@ class AfterQuery:
 T = TypeVar("T")
 
 
-def read_body(kind: type[T], tree: Any) -> T:
-    """A dataclass from JSON, with every key known and every value of the right kind."""
-    if not isinstance(tree, Mapping):
-        raise HttpError(422, f"the request must be a JSON object, not {shortened(tree)}")
-    return read(kind, tree, from_text=False)
-
-
 def read_query(kind: type[T], query: Mapping[str, str]) -> T:
-    return read(kind, query, from_text=True)
-
-
-def read(kind: type[T], tree: Mapping[str, Any], from_text: bool) -> T:
+    """A dataclass from the parameters of a URL, which are all texts: those of integer fields are converted first."""
     hints = get_type_hints(kind)
-    fields = {one.name: one for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    for key in tree:
-        if key not in fields:
-            raise HttpError(422, f"unknown key {key!r}", suggestion(str(key), fields) if fields else "give none")
-    for name, one in fields.items():
-        required = one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
-        if required and name not in tree:
-            raise HttpError(422, f"{name!r} is missing", f"this request takes {listed(fields)}")
-    return kind(**{name: convert(hints[name], value, name, from_text) for name, value in tree.items()})
+    integers = {name for name, hint in hints.items() if int in (hint, *get_args(hint))}
+    return build(kind, {name: integer(value) if name in integers else value for name, value in query.items()}, "")
 
 
-def convert(kind: Any, value: Any, name: str, from_text: bool) -> Any:
-    """`value` as the type that the field has, or a refusal that says what it may be."""
-    if kind == Interventions:
-        return parse_interventions(value)
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        inner = next(one for one in get_args(kind) if one is not type(None))
-        return None if value is None else convert(inner, value, name, from_text)
-    if origin is Literal:
-        if value not in get_args(kind):
-            raise wrong(name, value, f"one of {listed(get_args(kind))}")
-        return value
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise wrong(name, value, "a list of whole numbers")
-        return tuple(convert(int, item, f"{name}[{i}]", from_text) for i, item in enumerate(value))
-    if kind is int and from_text:
-        try:
-            return int(value)
-        except ValueError:
-            raise wrong(name, value, "a whole number") from None
-    right = isinstance(value, origin or kind) and not isinstance(value, bool)
-    if not right:
-        raise wrong(name, value, {int: "a whole number", str: "a text"}.get(kind, "an object"))
-    return value
-
-
-def wrong(name: str, value: Any, may_be: str) -> HttpError:
-    return HttpError(422, f"{name} = {shortened(value)} is not possible; it must be {may_be}")
-
-
-def shortened(value: Any, most: int = 60) -> str:
-    text = repr(value)
-    return text if len(text) <= most else text[:most] + "…"
+def integer(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text  # the reader refuses it, by the name of the field
