@@ -333,7 +333,7 @@ def test_a_recurrent_model_translates_scores_and_aligns_too(
 
 
 def test_int8_is_refused_where_there_is_no_engine(recurrent_model: Path) -> None:
-    with pytest.raises(ConfigError, match="precision int8 needs a Transformer"):
+    with pytest.raises(ConfigError, match="precision int8 needs the engine, but the engine does not support model"):
         ModelTranslator(recurrent_model, "int8")("apple")
 
 

@@ -1,12 +1,12 @@
-"""What a consumer of model settings supports. Whatever it does not list is refused.
+"""The settings that a consumer of models supports; it refuses everything else.
 
-The engine, the exports, the explorer and the parameter ledger each handle some models only. Each states, for every
-field of every config dataclass that it knows, the values that it supports:
+The engine, the exports, the explorer and the parameter ledger each handle some models only. Each states the values
+that it supports, for every field of every config dataclass that it knows:
 
-    ENGINE = Support("the engine", {TransformerConfig: {"position": ("sinusoidal", "none"), "d_model": ANY, …}})
+    ENGINE = Support("the engine", {TransformerConfig: {"position": ("sinusoidal", "none"), **any_value("d_model", …)}})
     reason = ENGINE.refusal(config)  # None, or a sentence
 
-A field without an entry is refused, so that a field added later is never ignored.
+A field that is not stated is refused, whatever its value: a consumer cannot know what a field added later means.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from regard.config.attention import FullAttention
+from regard.config.models import MixtureConfig
+from regard.config.parsing import listed
 from regard.errors import ConfigError
 
 
@@ -26,12 +29,9 @@ class AnyValue:
         return True
 
 
-ANY = AnyValue()
-
-
 @dataclass(frozen=True)
 class MultipleOf:
-    """Whole numbers that `number` divides."""
+    """Integers that `number` divides."""
 
     number: int
 
@@ -42,13 +42,40 @@ class MultipleOf:
         return f"multiples of {self.number}"
 
 
-# Per dataclass, the supported values per field. The value of a field that is a dataclass is checked by one more table.
+@dataclass(frozen=True)
+class SomeOf:
+    """Tuples of any of `values`."""
+
+    values: tuple[Any, ...]
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, tuple) and set(value) <= set(self.values)
+
+    def __str__(self) -> str:
+        return f"any of {listed(self.values)}"
+
+
+# Per dataclass, the supported values per field. A field that holds a dataclass has a table of its own.
 Table = Mapping[type, Mapping[str, "Container[Any] | Table"]]
 
 
 def any_value(*names: str) -> dict[str, AnyValue]:
-    """Fields of which every value is supported."""
-    return dict.fromkeys(names, ANY)
+    """Fields of which every value is supported: sizes, and settings that the consumer does not depend on."""
+    return dict.fromkeys(names, AnyValue())
+
+
+FULL_ONLY: Table = {FullAttention: {"kind": ("full",)}}
+FEED_FORWARDS = ("relu", "gelu", "gelu_tanh", "swish", "swiglu", "geglu")
+# Every setting of experts; a consumer that does not support ffn = "moe" states them too, as they have no effect there.
+MOE: Table = {
+    MixtureConfig: {
+        "kind": FEED_FORWARDS,
+        "gate": ("sigmoid", "softmax"),
+        "balance": ("bias", "loss", "none"),
+        **any_value("n_experts", "experts_per_token", "n_shared", "d_ff", "n_groups", "n_active_groups"),
+        **any_value("normalise", "scale", "balance_rate"),
+    }
+}
 
 
 @dataclass(frozen=True)
@@ -58,9 +85,12 @@ class Support:
     consumer: str
     table: Table
 
+    def __post_init__(self) -> None:
+        check_names(self.table)
+
     def refusal(self, config: Any) -> str | None:
         """Why the consumer cannot handle the model of `config`, in a sentence; None: it can."""
-        return refusal(self.consumer, self.table, config, "model")
+        return find_refusal(self.consumer, self.table, config, "model")
 
     def check(self, config: Any) -> None:
         """Raise a ConfigError for a model that the consumer cannot handle."""
@@ -68,29 +98,32 @@ class Support:
             raise ConfigError(reason)
 
 
-def refusal(consumer: str, table: Table, config: Any, where: str) -> str | None:
+def find_refusal(consumer: str, table: Table, config: Any, where: str) -> str | None:
     stated = next((table[kind] for kind in type(config).__mro__ if kind in table), None)
     if stated is None:
-        tag = tag_of(config)
-        known = ", ".join(repr(getattr(kind, tag)) for kind in table)
-        return f"{where}.{tag} = {getattr(config, tag)!r} is not supported by {consumer}; it supports {known}"
+        tag = "family" if hasattr(config, "family") else "kind"
+        supported = listed(getattr(kind, tag) for kind in table)
+        return f"{consumer} does not support {where}.{tag} = {getattr(config, tag)!r}; it supports {supported}"
     for field in dataclasses.fields(config):
         name, value = f"{where}.{field.name}", getattr(config, field.name)
         if field.name not in stated:
-            return f"{name} = {value!r} is unknown to {consumer}"
-        supported = stated[field.name]
-        if isinstance(supported, Mapping):
-            if reason := refusal(consumer, supported, value, name):
+            return f"{consumer} does not support {name} = {value!r}: it has no support for the field {field.name!r}"
+        supported_values = stated[field.name]
+        if isinstance(supported_values, Mapping):
+            if reason := find_refusal(consumer, supported_values, value, name):
                 return reason
-        elif value not in supported:
-            return f"{name} = {value!r} is not supported by {consumer}; it supports {described(supported)}"
+        elif value not in supported_values:
+            shown = listed(supported_values) if isinstance(supported_values, Iterable) else str(supported_values)
+            return f"{consumer} does not support {name} = {value!r}; it supports {shown}"
     return None
 
 
-def tag_of(config: Any) -> str:
-    """The field that tells the dataclasses of a union apart."""
-    return "family" if hasattr(config, "family") else "kind"
-
-
-def described(supported: Container[Any]) -> str:
-    return ", ".join(map(repr, supported)) if isinstance(supported, Iterable) else str(supported)
+def check_names(table: Table) -> None:
+    """Raise for a stated name that is not a field, such as one that has been renamed since."""
+    for kind, stated in table.items():
+        fields = {field.name for field in dataclasses.fields(kind)}
+        if unknown := sorted(stated.keys() - fields):
+            raise ValueError(f"{kind.__name__} has no field {listed(unknown)}")
+        for values in stated.values():
+            if isinstance(values, Mapping):
+                check_names(values)

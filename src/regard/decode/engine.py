@@ -22,11 +22,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from regard.config import Precision
+from regard.config import Precision, TransformerConfig
+from regard.config.support import FULL_ONLY, MOE, MultipleOf, Support, any_value
 from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.feedforward import FeedForward
 from regard.core.norms import LayerNorm
-from regard.core.positions import LearnedPositions, Positions, RotaryPositions, sinusoids
+from regard.core.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions, sinusoids
 from regard.core.precision import choose_dtype, cpu_has_vnni
 from regard.decode.constraints import NEVER_CHOSEN, not_numbers
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
@@ -42,6 +43,26 @@ SOURCE = Path(loader.__file__).with_name("engine.cpp")
 NumberFormat = Literal["float32", "bfloat16", "int8"]
 NUMBER_FORMATS: tuple[NumberFormat, ...] = ("float32", "bfloat16", "int8")  # as engine.cpp numbers them
 ACTIVATIONS = {"relu": 0, "gelu": 1, "swiglu": 2, "swish": 3}
+SUPPORT = Support(
+    "the engine",
+    {
+        TransformerConfig: {
+            "family": ("transformer",),
+            "d_model": MultipleOf(4),  # int8 products take four bytes at a time
+            "d_ff": MultipleOf(4),
+            "position": ("sinusoidal", "learned", "rotary", "none"),
+            "norm_order": ("post", "pre"),
+            "norm": ("layernorm", "rmsnorm"),
+            "ffn": tuple(ACTIVATIONS),
+            "sharing": ("all", "output", "none"),
+            "attention": FULL_ONLY,
+            "moe": MOE,
+            **any_value("n_heads", "n_encoder_layers", "n_decoder_layers", "max_positions", "output_bias"),
+            **any_value("src_vocab_size", "tgt_vocab_size"),
+            **any_value("dropout", "attention_dropout", "activation_dropout"),  # in training only
+        }
+    },
+)
 POINTER, INTEGER, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "engine": (POINTER, (ctypes.c_int, POINTER, FLOAT, FLOAT, POINTER, POINTER, INTEGER)),
@@ -83,35 +104,36 @@ class Search(ctypes.Structure):
 
 
 def build_searcher(model: TranslationModel, precision: Precision) -> SearchModel[Any]:
-    """What to search with: an engine where there is one for the model on this machine, else the model itself."""
-    device = model.output.weight.device
+    """The engine where it supports the model and can be compiled on this machine, else the model itself."""
     form: NumberFormat = fastest_number_format() if precision == "auto" else precision
-    if isinstance(model, Transformer) and (engine := build_engine(model, form)) is not None:
+    if (engine := build_engine(model, form)) is not None:
         return engine
     if precision == "int8":
-        raise ConfigError(
-            "precision int8 needs a Transformer in float32 without ALiBi or relative positions, a feed-forward network "
-            f"of the kind {', '.join(ACTIVATIONS)}, sizes in fours, a CPU, a C++ compiler and a cache to keep what it "
-            "compiles; take bfloat16, float32 or auto"
-        )
-    if choose_dtype(precision, device) == torch.bfloat16:
+        reason = engine_refusal(model) or "its C++ code cannot be compiled here (`regard doctor` says why)"
+        raise ConfigError(f"precision int8 needs the engine, but {reason}. Use bfloat16, float32 or auto")
+    if choose_dtype(precision, model.output.weight.device) == torch.bfloat16:
         return copy.deepcopy(model).bfloat16()
     return model
 
 
 def fastest_number_format() -> NumberFormat:
-    """int8 where the CPU has units for it."""
+    """int8 where the CPU has instructions for it."""
     return "int8" if cpu_has_vnni() else "float32"
 
 
-def build_engine(model: Transformer, form: NumberFormat) -> Engine | None:
-    """The engine of a model; None where this machine or the model does not allow one."""
-    c, weight = model.config, model.output.weight
-    if weight.device.type != "cpu" or weight.dtype != torch.float32:
-        return None
-    if c.position in ("alibi", "relative"):  # which act on the scores
-        return None
-    if c.ffn not in ACTIVATIONS or c.d_model % 4 or c.d_ff % 4:  # four bytes make a word
+def engine_refusal(model: TranslationModel) -> str | None:
+    """Why there is no engine for the model, in a sentence; None: the engine supports it."""
+    weight = model.output.weight
+    if weight.device.type != "cpu":
+        return f"the engine runs on the CPU only, and the model is on {weight.device}"
+    if weight.dtype != torch.float32:
+        return f"the engine takes float32 weights, and the model's are {weight.dtype}"
+    return SUPPORT.refusal(model.config)
+
+
+def build_engine(model: TranslationModel, form: NumberFormat) -> Engine | None:
+    """The engine of a model; None where it does not support the model or cannot be compiled on this machine."""
+    if engine_refusal(model) is not None or not isinstance(model, Transformer):
         return None
     native = library(SOURCE)
     return None if native is None else Engine(model, form, native)
@@ -283,9 +305,13 @@ class PositionTable:
         return table_LD
 
     def rows(self, length: int) -> Tensor:
-        if isinstance(self.positions, RotaryPositions):
-            return torch.cat(self.positions.turns(torch.arange(length, dtype=torch.float32)), dim=1)
-        return sinusoids(length, self.d_model).float()
+        match self.positions:
+            case RotaryPositions() as rotary:
+                return torch.cat(rotary.turns(torch.arange(length, dtype=torch.float32)), dim=1)
+            case SinusoidalPositions():
+                return sinusoids(length, self.d_model).float()
+            case other:
+                raise TypeError(f"the engine has no table for {type(other).__name__}")
 
 
 def list_weights(model: Transformer) -> list[Tensor]:

@@ -40,6 +40,7 @@ from regard.inspect.interventions import (
 from regard.inspect.model_summary import card_of
 from regard.inspect.next_token import Guess, Opinion, logit_lens, next_token
 from regard.inspect.parameter import pack_parameter
+from regard.inspect.support import SUPPORT
 from regard.inspect.trace import Trace, trace_translation
 from regard.inspect.wire import pack
 from regard.inspect.writing import Writing
@@ -266,6 +267,7 @@ class Explorer:
 
     def passage(self, question: Question, tgt_ids: Sequence[int] | None) -> Passage:
         """The passage over this translation, or over the one that a search finds."""
+        SUPPORT.check(self.translator.model.config)
         check_places(self.translator.model, question.interventions)
         src_ids = self.source_ids(question.text)
         if tgt_ids is None:

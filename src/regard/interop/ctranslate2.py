@@ -1,8 +1,8 @@
 """A model folder as a CTranslate2 model: the same weights, run by OpenNMT's inference engine.
 
-CTranslate2 has no counterpart for rotary, ALiBi or T5's relative positions in an encoder–decoder, so such models are
-refused. Its beam search divides by length^α where ours, the paper's, divides by ((5 + length) / 6)^α: greedy output is
-the same, beams may differ.
+CTranslate2 has no rotary, ALiBi or T5's relative positions in an encoder–decoder, so the export refuses such models.
+Its beam search divides by length^α, ours, the paper's, by ((5 + length) / 6)^α: greedy output is the same, beams may
+differ.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from regard.config import TransformerConfig
-from regard.errors import ConfigError, ModelFolderError
+from regard.config.support import FULL_ONLY, MOE, Support, any_value
+from regard.errors import ModelFolderError
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, read_description, read_weights
 from regard.tokenizers.pair import TokenizerPair
@@ -21,8 +22,25 @@ from regard.tokenizers.sentencepiece import SentencePieceModel
 from regard.tokenizers.special_ids import BOS, EOS, UNK
 
 LONGEST = 2048  # places in the table of positions that CTranslate2 gets
-POSITIONS = ("sinusoidal", "learned", "none")
 GATED = ("swiglu", "geglu")
+SUPPORT = Support(
+    "the export to CTranslate2",
+    {
+        TransformerConfig: {
+            "family": ("transformer",),
+            "position": ("sinusoidal", "learned", "none"),
+            "norm_order": ("post", "pre"),
+            "norm": ("layernorm", "rmsnorm"),
+            "ffn": ("relu", "gelu", "gelu_tanh", "swish", *GATED),
+            "sharing": ("all", "output", "none"),
+            "attention": FULL_ONLY,
+            "moe": MOE,
+            **any_value("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_positions"),
+            **any_value("src_vocab_size", "tgt_vocab_size", "output_bias"),
+            **any_value("dropout", "attention_dropout", "activation_dropout"),  # in training only
+        }
+    },
+)
 Weights = dict[str, np.ndarray]
 
 # Options of CTranslate2's translate_batch: it has to be told what a model trained here never writes, and that a
@@ -35,17 +53,7 @@ def export_ctranslate2(folder: Path, output: Path, quantization: str | None = No
     if output.exists():
         raise ModelFolderError(f"{output} exists already; name another folder")
     description = read_description(folder)
-    config = description.model
-    if not isinstance(config, TransformerConfig):
-        raise ConfigError(f"{folder} is a model of the family {config.family!r}; CTranslate2 runs Transformers alone")
-    if config.position not in POSITIONS:
-        raise ConfigError(
-            f"{folder} has {config.position} positions, which CTranslate2 does not know in a translator; "
-            f"it knows {', '.join(POSITIONS)}"
-        )
-    if config.ffn == "moe":
-        raise ConfigError(f"{folder} has ffn = {config.ffn!r}, which the export to CTranslate2 does not know")
-    spec = build_spec(config, description, read_weights(folder))
+    spec = build_spec(description, read_weights(folder))
     spec.validate()
     spec.optimize(quantization=quantization)
     with atomic_folder(output) as temporary:
@@ -54,10 +62,13 @@ def export_ctranslate2(folder: Path, output: Path, quantization: str | None = No
             (temporary / name).write_bytes(proto)
 
 
-def build_spec(config: TransformerConfig, description: ModelDescription, weights: Weights) -> Any:
-    """CTranslate2's description of the model, with every weight in its place."""
+def build_spec(description: ModelDescription, weights: Weights) -> Any:
+    """CTranslate2's description of the model, with all weights; a ConfigError where CTranslate2 has no such model."""
     from ctranslate2.specs import TransformerSpec, common_spec
 
+    config = description.model
+    SUPPORT.check(config)
+    assert isinstance(config, TransformerConfig)
     activations = {
         "relu": common_spec.Activation.RELU,
         "gelu": common_spec.Activation.GELU,

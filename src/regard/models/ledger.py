@@ -15,7 +15,19 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from regard.config import FamilyConfig, TranslationConfig, vocabulary_sizes
+from regard.config import (
+    BertConfig,
+    DeepSeekConfig,
+    FamilyConfig,
+    GptConfig,
+    RecurrentConfig,
+    T5Config,
+    TransformerConfig,
+    TranslationConfig,
+    ViTConfig,
+    vocabulary_sizes,
+)
+from regard.config.support import FEED_FORWARDS, FULL_ONLY, MOE, SomeOf, Support, any_value
 from regard.core.attention.additive import AdditiveAttention, DotAttention
 from regard.core.attention.latent import LatentAttention
 from regard.core.attention.multi_head import MultiHeadAttention
@@ -35,6 +47,79 @@ from regard.models.vit import ClassHead, PatchEmbedding
 
 Group = Literal["attention", "recurrence", "ffn", "embeddings", "norms", "positions", "experts", "router"]
 GROUPS: tuple[Group, ...] = get_args(Group)
+
+FFN_CHOICES = (*FEED_FORWARDS, "moe")
+SHARINGS = ("all", "output", "none")
+STACKS = any_value("d_model", "n_encoder_layers", "n_decoder_layers", "dropout", "src_vocab_size", "tgt_vocab_size")
+LAYERS = any_value("d_model", "n_heads", "d_ff", "n_layers", "norm_eps", "dropout", "attention_dropout")
+SUPPORT = Support(
+    "the parameter ledger",
+    {
+        TransformerConfig: {
+            "family": ("transformer",),
+            "position": ("sinusoidal", "learned", "rotary", "alibi", "relative", "none"),
+            "norm_order": ("post", "pre"),
+            "norm": ("layernorm", "rmsnorm"),
+            "ffn": FFN_CHOICES,
+            "sharing": SHARINGS,
+            "attention": FULL_ONLY,
+            "moe": MOE,
+            **STACKS,
+            **any_value("n_heads", "d_ff", "max_positions", "output_bias", "attention_dropout", "activation_dropout"),
+        },
+        RecurrentConfig: {
+            "family": ("recurrent",),
+            "cell": ("rnn", "gru", "lstm"),
+            "attention": ("none", "additive", "dot"),
+            "bidirectional": ("none", "first", "all"),
+            "sharing": SHARINGS,
+            **STACKS,
+            **any_value("residual", "deep_output"),
+        },
+        T5Config: {
+            "family": ("t5",),
+            "ffn": FFN_CHOICES,
+            "sharing": ("all", "inputs"),
+            "attention": FULL_ONLY,
+            "moe": MOE,
+            **STACKS,
+            **any_value("n_heads", "head_size", "d_ff", "n_buckets", "max_distance", "norm_eps", "scale_output"),
+            **any_value("output_bias"),
+        },
+        GptConfig: {
+            "family": ("gpt",),
+            "ffn": FFN_CHOICES,
+            "attention": FULL_ONLY,
+            "moe": MOE,
+            **LAYERS,
+            **any_value("max_positions", "vocab_size"),
+        },
+        BertConfig: {
+            "family": ("bert",),
+            "ffn": FFN_CHOICES,
+            "attention": FULL_ONLY,
+            "moe": MOE,
+            "heads": SomeOf(("masked", "next", "classes", "tags")),
+            **LAYERS,
+            **any_value("max_positions", "n_segments", "pooler", "n_labels", "vocab_size"),
+        },
+        DeepSeekConfig: {
+            "family": ("deepseek",),
+            "moe": MOE,
+            **any_value("d_model", "n_heads", "d_ff", "n_layers", "n_dense_layers", "norm_eps", "dropout"),
+            **any_value("q_rank", "kv_rank", "head_size", "rotary_size", "value_size"),
+            **any_value("rotary_base", "rope_scaling_factor", "rotary_length", "tied", "vocab_size"),
+        },
+        ViTConfig: {
+            "family": ("vit",),
+            "ffn": FFN_CHOICES,
+            "attention": FULL_ONLY,
+            "moe": MOE,
+            **LAYERS,
+            **any_value("image_size", "patch_size", "channels", "mean", "std", "n_labels"),
+        },
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +172,7 @@ class Ledger:
 
 def ledger(config: FamilyConfig) -> Ledger:
     """The parameters of the model that `config` describes."""
+    SUPPORT.check(config)
     if not all(vocabulary_sizes(config)):
         both = "model.src_vocab_size and model.tgt_vocab_size"
         raise ConfigError(

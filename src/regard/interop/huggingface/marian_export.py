@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from regard.config import TransformerConfig
+from regard.config.support import FULL_ONLY, MOE, MultipleOf, Support, any_value
 from regard.errors import ConfigError, ModelFolderError
 from regard.interop.huggingface.folder import CONFIG, GENERATION, SAFE
 from regard.interop.huggingface.marian import ACTIVATIONS, LONGEST, Weights, parts, turn_about
@@ -37,19 +38,44 @@ from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 POSITIONS = 1024  # places of the table that the library makes
 ABSENT = -1  # the number of a begin that is only a copy of another word
 
+SUPPORT = Support(
+    "the export to Marian",
+    {
+        TransformerConfig: {
+            "family": ("transformer",),
+            "d_model": MultipleOf(2),
+            "position": ("sinusoidal",),
+            "norm_order": ("post",),
+            "norm": ("layernorm",),
+            "ffn": tuple(dict.fromkeys(ACTIVATIONS.values())),
+            "sharing": ("all", "output", "none"),
+            "attention": FULL_ONLY,
+            "moe": MOE,
+            **any_value("n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_positions"),
+            **any_value("src_vocab_size", "tgt_vocab_size", "output_bias"),
+            **any_value("dropout", "attention_dropout", "activation_dropout"),
+        }
+    },
+)
+
 
 def export_marian(folder: Path, output: Path) -> None:
     """Write the model in `folder` to the new folder `output`."""
     if output.exists():
         raise ModelFolderError(f"{output} exists already; name another folder")
-    description = read_description(folder)
-    config = check_shape(folder, description)
+    write_marian(read_description(folder), read_weights(folder), output)
+
+
+def write_marian(description: ModelDescription, weights: Weights, output: Path) -> None:
+    """Write a Marian folder; a ConfigError for a model that Marian has no counterpart for."""
+    config = description.model
+    SUPPORT.check(config)
+    assert isinstance(config, TransformerConfig)
     tokenizer = TokenizerPair.from_files(description.tokenizer, description.lowercase)
-    weights = read_weights(folder)
     files = tokenizer_files(tokenizer)
     source, target = (their_numbers(one) for one in (tokenizer.src, tokenizer.tgt))
     tensors = to_marian(config, weights, source, target)
-    start = start_number(folder, weights, target)
+    start = start_number(weights, target)
     with atomic_folder(output) as temporary:
         write_json(temporary / CONFIG, marian_settings(config, source, target, start))
         write_json(temporary / GENERATION, generation_settings(description, target, start))
@@ -57,23 +83,6 @@ def export_marian(folder: Path, output: Path) -> None:
         for name, content in files.items():
             (temporary / name).write_bytes(content)
         write_tensors(temporary / SAFE, tensors)
-
-
-def check_shape(folder: Path, description: ModelDescription) -> TransformerConfig:
-    """Marian is one shape of many that our Transformer can have."""
-    config = description.model
-    if not isinstance(config, TransformerConfig):
-        raise ConfigError(f"{folder} is a model of the family {config.family!r}; Marian is a Transformer")
-    wanted = {"position": ("sinusoidal",), "norm_order": ("post",), "norm": ("layernorm",), "ffn": ACTIVATIONS.values()}
-    for name, values in wanted.items():
-        if getattr(config, name) not in values:
-            raise ConfigError(
-                f"{folder} has model.{name} = {getattr(config, name)!r}, which Marian has not; "
-                f"it has {' or '.join(dict.fromkeys(values))}"
-            )
-    if config.d_model % 2:
-        raise ConfigError(f"{folder} has an odd model.d_model = {config.d_model}; Marian's is even")
-    return config
 
 
 def their_numbers(vocabulary: SentencePieceModel) -> list[int]:
@@ -85,7 +94,7 @@ def their_numbers(vocabulary: SentencePieceModel) -> list[int]:
     return [number if id != BOS or has_start else ABSENT for id, number in enumerate(listed_order(numbers))]
 
 
-def start_number(folder: Path, weights: Weights, target: list[int]) -> int:
+def start_number(weights: Weights, target: list[int]) -> int:
     """The word that the decoder begins with: our begin, or the word whose copy it is."""
     if target[BOS] != ABSENT:
         return target[BOS]
@@ -93,7 +102,7 @@ def start_number(folder: Path, weights: Weights, target: list[int]) -> int:
     for id in (PAD, EOS):
         if np.array_equal(table[id], table[BOS]):
             return target[id]
-    raise ConfigError(f"{folder} begins with a word that its list of pieces does not have; it cannot be exported")
+    raise ConfigError("the model starts with a token that its list of pieces does not have; Marian cannot express that")
 
 
 def tokenizer_files(tokenizer: TokenizerPair) -> dict[str, bytes]:
