@@ -54,6 +54,12 @@ def test_every_command_runs(workplace: Path) -> None:
     assert re.search(r"\(4, \d+, \d+\)", result.stdout), result.stdout  # heads, target, source
 
 
+def test_the_first_commands_print_what_the_page_says(workplace: Path) -> None:
+    commands = [block for block in blocks("sh") if block.startswith("regard ")][0].splitlines()
+    printed = [run([sys.executable, "-m", "regard", *shlex.split(line)[1:]], workplace).stdout for line in commands]
+    assert "".join(printed).strip().splitlines() == blocks("text")[0].strip().splitlines()
+
+
 def test_the_two_commands_exist() -> None:
     wanted = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("make ")]
     assert wanted == ["make demo", "make test"]
