@@ -55,7 +55,7 @@ def test_every_command_runs(workplace: Path) -> None:
 
 
 def test_the_first_commands_print_what_the_page_says(workplace: Path) -> None:
-    commands = [block for block in blocks("sh") if block.startswith("regard ")][0].splitlines()
+    commands = next(block for block in blocks("sh") if block.startswith("regard ")).splitlines()
     printed = [run([sys.executable, "-m", "regard", *shlex.split(line)[1:]], workplace).stdout for line in commands]
     assert "".join(printed).strip().splitlines() == blocks("text")[0].strip().splitlines()
 
