@@ -96,9 +96,9 @@ class DeepSeek(LanguageModel):
 
     def begin(self, rows: int, max_length: int) -> TextState:
         """Nothing read yet, and room for `max_length` tokens a row."""
-        c, weight = self.config, self.embedding.weight
+        weight = self.embedding.weight
         like = weight.new_empty(0, dtype=self.compute_dtype or weight.dtype)
-        return TextState([LatentCache(rows, max_length, c.kv_rank + c.rotary_size, like=like) for _ in self.layers])
+        return TextState([layer.attention.new_cache(rows, max_length, like) for layer in self.layers])  # type: ignore[union-attr, operator]
 
     def read(self, ids_RL: Tensor, state: TextState) -> Tensor:
         """hidden_RLD of these tokens, which stand after what `state` has read."""

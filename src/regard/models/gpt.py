@@ -105,10 +105,9 @@ class Gpt(LanguageModel):
 
     def begin(self, rows: int, max_length: int) -> TextState:
         """Nothing read yet, and room for `max_length` tokens a row."""
-        c, weight = self.config, self.embedding.weight
+        weight = self.embedding.weight
         like = weight.new_empty(0, dtype=self.compute_dtype or weight.dtype)
-        room = (c.n_heads, max_length, c.d_model // c.n_heads)
-        return TextState([GrowingCache(rows, *room, like=like) for _ in self.layers])
+        return TextState([layer.attention.new_cache(rows, max_length, like) for layer in self.layers])  # type: ignore[union-attr, operator]
 
     def read(self, ids_RL: Tensor, state: TextState) -> Tensor:
         """hidden_RLD of these tokens, which stand after what `state` has read."""

@@ -39,7 +39,7 @@ from regard.tokenizers.special_ids import PAD
 RESIDUAL_FROM = 2  # the third layer
 
 
-def build_attention(config: RecurrentConfig, d_memory: int) -> AdditiveAttention | DotAttention | None:
+def build_recurrent_attention(config: RecurrentConfig, d_memory: int) -> AdditiveAttention | DotAttention | None:
     match config.attention:
         case "none":
             return None
@@ -57,7 +57,7 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: RecurrentConfig, d_memory: int, bottom: bool) -> None:
         super().__init__()
         self.recurrence = Recurrence(config.cell, config.d_model, config.d_model)
-        self.cross = build_attention(config, d_memory) if bottom else None
+        self.cross = build_recurrent_attention(config, d_memory) if bottom else None
         self.context: Linear | None = None
         if config.attention != "none":
             self.context = Linear(d_memory, self.recurrence.n_gates * config.d_model, bias=False)

@@ -194,8 +194,7 @@ class T5(TranslationModel):
     def begin(self, src_BM: Tensor, max_length: int) -> SearchState:
         """Encode, and make room for `max_length` target tokens; one row a sentence."""
         memory_BMD = self.encode(src_BM)
-        room = (self.config.n_heads, max_length, self.config.head_size)
-        own = [GrowingCache(len(src_BM), *room, like=memory_BMD) for _ in self.decoder]
+        own = [layer.attention.new_cache(len(src_BM), max_length, memory_BMD) for layer in self.decoder]  # type: ignore[union-attr, operator]
         memories = [FixedCache(*layer.cross.keys_and_values(memory_BMD)) for layer in self.decoder]  # type: ignore[union-attr, operator]
         return SearchState(own, memories, padding_mask(src_BM, PAD))
 

@@ -97,6 +97,10 @@ class LatentAttention(nn.Module):
         joined = self.head_out(out_BHLV).transpose(1, 2).flatten(2)
         return self.attn_out(self.out(joined))  # type: ignore[no-any-return]
 
+    def new_cache(self, n_rows: int, room: int, like: Tensor) -> LatentCache:
+        """An empty cache for up to `room` tokens; `like` gives device and dtype."""
+        return LatentCache(n_rows, room, self.kv_rank + self.positions.head_size, like)
+
     def queries(self, x_BLD: Tensor, start: int) -> Tensor:
         """q_BHL(K+P), the last P turned."""
         q = self.heads(self.q_up(self.q_norm(self.q_down(x_BLD))))

@@ -96,6 +96,10 @@ class MultiHeadAttention(nn.Module):
         seen = {"see_scores": self.scores, "see_weights": self.weights} if listened else {}
         return reference_attention(q, k, v, mask, scale, bias, dropout=self.dropout, **seen)[0]
 
+    def new_cache(self, n_rows: int, room: int, like: Tensor) -> GrowingCache:
+        """An empty cache for self-attention over up to `room` tokens; `like` gives device and dtype."""
+        return GrowingCache(n_rows, self.n_heads, room, self.head_size, like)
+
     def keys_and_values(self, memory_BMD: Tensor) -> tuple[Tensor, Tensor]:
         k_BMD, v_BMD = self.project(memory_BMD, 1, 3).chunk(2, dim=-1)
         return self.heads(k_BMD), self.heads(v_BMD)
