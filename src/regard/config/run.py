@@ -70,6 +70,7 @@ class TokenizerConfig:
     vocab_size: int = setting(8_000, low=270)
     joint: bool = True
     character_coverage: float = setting(0.9998, low=0.5, high=1.0)
+    split_han: bool = False  # every Han character is a piece of its own; best with joint = false
     sampling: float = setting(0.0, low=0.0, below=1.0)  # BPE-dropout's p; unigram: alpha = 1/p − 1; 0: off
 
 

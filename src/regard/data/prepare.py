@@ -132,7 +132,9 @@ def train_tokenizer(data: DataConfig, say: Say) -> TokenizerPair:
 
     def train(*sides: int) -> SentencePieceModel:
         texts = training_texts(data, sides, say)
-        return train_vocabulary(texts, settings.kind, settings.vocab_size, settings.character_coverage)
+        return train_vocabulary(
+            texts, settings.kind, settings.vocab_size, settings.character_coverage, split_han=settings.split_han
+        )
 
     if settings.joint:
         joint = train(0, 1)
@@ -199,7 +201,9 @@ def append_kept(
 
 def tokenizer_determinants(data: DataConfig) -> dict[str, Any]:
     settings: TokenizerConfig = data.tokenizer
+    optional = {"split_han": True} if settings.split_han else {}
     return {
+        **optional,
         "format": PREPARE_FORMAT,
         "sentencepiece": sentencepiece.__version__,
         "corpora": [corpus_identity(corpus) for corpus in data.train],

@@ -118,7 +118,9 @@ def get_lexicon(
         say(f"training a {settings.kind} tokenizer of {settings.vocab_size:,} pieces")
         cased = (text.lower() if data.lowercase else text for text in texts)
         coverage = settings.character_coverage
-        vocabulary = train_vocabulary(cased, settings.kind, settings.vocab_size, coverage, symbols=symbols)
+        vocabulary = train_vocabulary(
+            cased, settings.kind, settings.vocab_size, coverage, symbols=symbols, split_han=settings.split_han
+        )
         lexicon = SentencePieceTokenizer(vocabulary, data.lowercase)
     temporary = temporary_folder(folder)
     for name, content in lexicon.files().items():

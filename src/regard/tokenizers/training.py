@@ -2,6 +2,10 @@
 
 The same sentences in the same order give the same model. Of more than `MOST_SENTENCES`, a random sample is used: the
 pieces hardly change beyond that, and the trainer holds all its text in memory.
+
+With `split_han`, every Han character is a piece of its own: it is never merged with another character. SentencePiece
+also puts a space mark before every text ("▁the"), which would be a piece of its own before Chinese ("▁", "我"); a
+vocabulary of mostly Han text is trained without it. Both properties are stored in the model file.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import sentencepiece
 
 from regard.config import TokenizerKind
 from regard.errors import ConfigError, DataError
+from regard.text.entities import HAN_CHARACTERS
 from regard.text.normalise import normalise
 from regard.tokenizers.sentencepiece import SentencePieceModel
 from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
@@ -24,6 +29,8 @@ from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 MOST_SENTENCES = 1_000_000
 MOST_BYTES = 8192  # of one sentence; the trainer skips longer ones, so they are split
 SPECIALS_AND_BYTES = 4 + 256
+PIECE_BOUNDARY = "\t"  # in training text: no piece crosses it; normalised text has none
+HAN = re.compile(f"([\u3005-\u3007{HAN_CHARACTERS}])")  # 々 and 〇 too
 THREADS = 4  # fixed: the unigram trainer's sums depend on the number of threads
 
 
@@ -35,6 +42,7 @@ def train_vocabulary(
     seed: int = 1,
     most_sentences: int = MOST_SENTENCES,
     symbols: Sequence[str] = (),
+    split_han: bool = False,
 ) -> SentencePieceModel:
     """A vocabulary of at most `vocab_size` pieces; fewer if there is too little text.
 
@@ -43,6 +51,10 @@ def train_vocabulary(
     chosen = list(_split(_sample(iter(sentences), most_sentences, seed)))
     if not chosen:
         raise DataError("cannot train a vocabulary: every line of the training corpora is empty")
+    han_settings: dict[str, str | bool] = {}
+    if split_han:
+        han_settings = {"pretokenization_delimiter": PIECE_BOUNDARY, "add_dummy_prefix": not _mostly_han(chosen)}
+        chosen = [HAN.sub(rf"{PIECE_BOUNDARY}\1{PIECE_BOUNDARY}", sentence) for sentence in chosen]
     written = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -64,6 +76,7 @@ def train_vocabulary(
             max_sentence_length=MOST_BYTES,
             num_threads=THREADS,
             minloglevel=3,
+            **han_settings,
         )
     except (RuntimeError, ValueError) as error:
         raise _readable(error, vocab_size, character_coverage) from None
@@ -93,6 +106,15 @@ def _split(sentences: Iterable[str]) -> Iterator[str]:
         text = normalise(sentence).replace("\u2585", "")  # ▅ is the trainer's internal symbol for unknown characters
         for start in range(0, len(text), longest):
             yield text[start : start + longest]
+
+
+def _mostly_han(sentences: Iterable[str]) -> bool:
+    """Whether more than half of the letters are Han characters."""
+    han = letters = 0
+    for sentence in sentences:
+        han += len(HAN.findall(sentence))
+        letters += sum(map(str.isalpha, sentence))
+    return 2 * han > letters
 
 
 def _readable(error: Exception, vocab_size: int, character_coverage: float) -> ConfigError:
