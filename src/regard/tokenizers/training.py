@@ -16,6 +16,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import sentencepiece
 
@@ -51,7 +52,7 @@ def train_vocabulary(
     chosen = list(_split(_sample(iter(sentences), most_sentences, seed)))
     if not chosen:
         raise DataError("cannot train a vocabulary: every line of the training corpora is empty")
-    han_settings: dict[str, str | bool] = {}
+    han_settings: dict[str, Any] = {}
     if split_han:
         han_settings = {"pretokenization_delimiter": PIECE_BOUNDARY, "add_dummy_prefix": not _mostly_han(chosen)}
         chosen = [HAN.sub(rf"{PIECE_BOUNDARY}\1{PIECE_BOUNDARY}", sentence) for sentence in chosen]
