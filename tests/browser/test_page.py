@@ -21,15 +21,15 @@ from regard.pipelines.model_translator import ModelTranslator
 from regard.train.probes import ProbeHistory, encode, look
 
 PANELS = (
-    *("translate", "tokens", "walk", "input", "atlas", "head"),
-    *("block", "output", "beam", "whatif", "compare", "training"),
+    *("translate", "tokens", "overview", "input", "heads", "head"),
+    *("residual", "output", "beam", "interventions", "compare", "training"),
 )
 
 TEXT = "red green blue"
 
 
-def remembered(folder: Path) -> bytes:
-    """A history of two moments: random weights, and the model as it is."""
+def attention_history(folder: Path) -> bytes:
+    """A history of two snapshots: random weights, and the trained model."""
     learnt = ModelTranslator(folder)
     history = ProbeHistory.begin((TEXT,), learnt.tokenizer, learnt.model)
     torch.manual_seed(1)
@@ -43,7 +43,7 @@ def address(reverse_model: Path, tmp_path_factory: pytest.TempPathFactory, explo
     """Two models, so that they can be compared, and the run that one of them is from."""
     second = tmp_path_factory.mktemp("second") / "model"
     shutil.copytree(reverse_model, second)
-    (second / "probes.safetensors").write_bytes(remembered(second))
+    (second / "probes.safetensors").write_bytes(attention_history(second))
     with explore([reverse_model, second], reverse_model.parent.parent) as address:
         yield address
 
@@ -52,7 +52,7 @@ def test_a_sentence_is_typed_and_its_translation_read(visit: Any, reverse: Model
     visit.open("translate")
     assert visit.translate(TEXT) == reverse(TEXT)
     assert f"text={TEXT.replace(' ', '+')}" in visit.page.url
-    shown = visit.page.locator(".word.sure .share").first.inner_text()
+    shown = visit.page.locator(".token.by-probability .share").first.inner_text()
     probability = reverse.trace(TEXT).probabilities[0]
     assert float(shown.rstrip("%")) == pytest.approx(100 * probability, abs=0.6)
 
@@ -79,7 +79,7 @@ def test_a_translation_is_seen_while_it_is_written(visit: Any) -> None:
     visit.page.add_init_script(
         """window.seen = [];
         new MutationObserver(() => {
-          const writing = document.querySelector("[data-writing]");
+          const writing = document.querySelector("[data-partial]");
           if (writing) window.seen.push(writing.innerText);
         }).observe(document, { subtree: true, childList: true, characterData: true, attributes: true });"""
     )
@@ -89,12 +89,12 @@ def test_a_translation_is_seen_while_it_is_written(visit: Any) -> None:
     assert len({*seen}) >= 2
     assert len(seen[0]) < len(seen[-1])
     assert re.search(r"%", seen[0])  # each word with its probability
-    expect(visit.page.locator("[data-writing]")).to_have_count(0)
+    expect(visit.page.locator("[data-partial]")).to_have_count(0)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_panel_opens(visit: Any, words: Any, language: str) -> None:
-    catalogue = words(language)
+def test_every_panel_opens(visit: Any, messages: Any, language: str) -> None:
+    catalogue = messages(language)
     visit.open("translate", TEXT)
     visit.page.get_by_role("button", name="中文" if language == "zh" else "English").click()
     for panel in PANELS:
@@ -136,13 +136,13 @@ def test_the_page_computes_what_the_model_computed(visit: Any) -> None:
 
 
 def test_heads_are_switched_off_and_the_translation_changes(visit: Any) -> None:
-    visit.open("whatif", TEXT)
+    visit.open("interventions", TEXT)
     before = visit.page.locator("[data-before]").inner_text()
     for head in range(1, 5):
         name = f"Cross-attention, layer 1, head {head}"
         visit.page.get_by_role("switch", name=name, exact=True).click()
         expect(visit.page.get_by_role("switch", name=name, exact=True)).to_have_attribute("aria-checked", "false")
-        visit.settle("whatif")
+        visit.settle("interventions")
         changes = visit.page.locator(".change").all_inner_texts()
         assert any(float(change.replace("−", "-")) for change in changes), "no probability has changed"
         if visit.page.locator("[data-after]").inner_text() != before:
@@ -150,7 +150,7 @@ def test_heads_are_switched_off_and_the_translation_changes(visit: Any) -> None:
     assert visit.page.locator("[data-after]").inner_text() != before
     assert "change=" in visit.page.url
     # Elsewhere the page says that the model is not as it was.
-    visit.press_panel("walk")
+    visit.press_panel("overview")
     expect(visit.page.get_by_role("status")).to_be_visible()
 
 
@@ -178,10 +178,29 @@ def test_a_link_shows_the_same_again(visit: Any) -> None:
     expect(visit.page.get_by_role("status")).to_be_visible()
 
 
-def test_the_lesson_goes_to_its_end(visit: Any, words: Any) -> None:
-    visit.open("walk", TEXT)
-    visit.page.get_by_role("button", name=words("en")["lesson.begin"]).click()
-    titles = [text for key, text in words("en").items() if re.fullmatch(r"lesson\.\w+\.title", key)]
+@pytest.mark.parametrize(
+    ("former", "panel"),
+    [("walk", "overview"), ("atlas", "heads"), ("block", "residual"), ("whatif", "interventions")],
+)
+def test_links_with_former_names_still_open(visit: Any, former: str, panel: str) -> None:
+    visit.page.goto(f"{visit.address}#{former}?text=red+green+blue&place=1")
+    visit.settle(panel)
+    expect(visit.page.locator(".bar .line").first.locator("[aria-pressed=true]")).to_have_text("green")
+    assert f"#{panel}?" in visit.page.url
+    assert "position=1" in visit.page.url
+
+
+def test_both_languages_have_the_same_messages(messages: Any) -> None:
+    english, chinese = messages("en"), messages("zh")
+    assert english.keys() == chinese.keys()
+    for key, text in english.items():
+        assert {*re.findall(r"\{\w+\}", text)} == {*re.findall(r"\{\w+\}", chinese[key])}, key
+
+
+def test_the_lesson_goes_to_its_end(visit: Any, messages: Any) -> None:
+    visit.open("overview", TEXT)
+    visit.page.get_by_role("button", name=messages("en")["lesson.start"]).click()
+    titles = [text for key, text in messages("en").items() if re.fullmatch(r"lesson\.\w+\.title", key)]
     for title in titles:
         expect(visit.page.locator(".lesson h3")).to_have_text(title)
         assert "{" not in visit.page.locator(".lesson .text").inner_text()
@@ -189,26 +208,26 @@ def test_the_lesson_goes_to_its_end(visit: Any, words: Any) -> None:
     assert len(titles) >= 12
 
 
-def test_beam_can_be_forced(visit: Any, words: Any) -> None:
+def test_beam_can_be_forced(visit: Any, messages: Any) -> None:
     visit.open("beam", TEXT)
     visit.page.locator('input[type="text"]').fill("dog")
-    visit.page.get_by_role("button", name=words("en")["beam.force"], exact=True).click()
+    visit.page.get_by_role("button", name=messages("en")["beam.force"], exact=True).click()
     expect(visit.page.locator("ol .text").first).to_contain_text(re.compile("^dog"))
 
 
-def test_the_film_of_a_training_that_the_model_remembers(visit: Any, words: Any, reverse: ModelTranslator) -> None:
+def test_the_attention_history_of_a_model(visit: Any, messages: Any, reverse: ModelTranslator) -> None:
     visit.open("training")
     runs = visit.page.locator("main select").first
-    runs.select_option(runs.locator("option", has_text=words("en")["training.remembered"]).get_attribute("value"))
-    film = visit.page.locator("[data-film]")
-    expect(film).to_have_attribute("data-film", "450")
+    runs.select_option(runs.locator("option", has_text=messages("en")["training.from-model"]).get_attribute("value"))
+    history = visit.page.locator("[data-history]")
+    expect(history).to_have_attribute("data-history", "450")
     tokens = reverse.translate([TEXT], beam=1)[0].alternatives[0].tokens
     own = [*(piece.removeprefix("▁") for piece in tokens), "</s>"]
-    expect(film.locator(".piece")).to_have_text(own)
-    scrubber = visit.page.get_by_role("slider", name=words("en")["film.scrub"])
-    scrubber.press("Home")
-    expect(film).to_have_attribute("data-film", "0")
-    assert film.locator(".piece").all_inner_texts() != own
+    expect(history.locator(".piece")).to_have_text(own)
+    slider = visit.page.get_by_role("slider", name=messages("en")["history.step"])
+    slider.press("Home")
+    expect(history).to_have_attribute("data-history", "0")
+    assert history.locator(".piece").all_inner_texts() != own
     expect(visit.page.locator("figure canvas")).to_have_count(reverse.model.config.n_heads)
 
 
@@ -222,16 +241,16 @@ def test_one_head_is_little_to_send(visit: Any) -> None:
 def test_text_is_never_html(visit: Any) -> None:
     visit.open("translate")
     visit.translate('<img src="x" onerror="alert(1)"> <b>red</b>')
-    for panel in ("tokens", "walk", "head", "output", "beam"):
+    for panel in ("tokens", "overview", "head", "output", "beam"):
         visit.press_panel(panel)
         assert visit.page.locator("main img").count() == 0
 
 
-def test_too_long_a_text_is_refused_with_a_sentence(visit: Any, words: Any) -> None:
+def test_too_long_a_text_is_refused_with_a_sentence(visit: Any, messages: Any) -> None:
     visit.open("translate")
     visit.page.locator("#text").fill("red " * 600)
     expect(visit.page.locator("#length")).to_contain_text("2000")
-    expect(visit.page.get_by_role("button", name=words("en")["translate"], exact=True).last).to_be_disabled()
+    expect(visit.page.get_by_role("button", name=messages("en")["translate"], exact=True).last).to_be_disabled()
 
 
 def test_a_narrow_screen_does_not_scroll_sideways(visit: Any) -> None:
@@ -253,7 +272,7 @@ def test_a_file_opens_from_the_disk(visit: Any, reverse: ModelTranslator, tmp_pa
         visit.press_panel(panel)
         assert visit.page.get_by_role("alert").all_inner_texts() == [], panel
     visit.press_panel("translate")
-    left_out = visit.page.locator("[data-left-out]")
+    left_out = visit.page.locator("[data-omitted]")
     left_out.locator("summary").click()
     expect(left_out.locator(".names")).to_contain_text("logits")
     expect(left_out.locator(".names")).not_to_contain_text("cross.q")
@@ -266,20 +285,20 @@ def test_a_file_opens_from_the_disk(visit: Any, reverse: ModelTranslator, tmp_pa
 
 
 def test_a_file_without_room_says_what_it_lacks(
-    visit: Any, words: Any, reverse: ModelTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    visit: Any, messages: Any, reverse: ModelTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("regard.inspect.page.MOST_BYTES", (PAGE / "explain.html").stat().st_size + 40_000)
     path = tmp_path / "explain.html"
     path.write_text(explain_page(Explorer(reverse), Question(TEXT, {})), "utf-8")
     visit.page.goto(path.as_uri())
     visit.settle("translate")
-    left_out = visit.page.locator("[data-left-out]")
+    left_out = visit.page.locator("[data-omitted]")
     left_out.locator("summary").click()
     expect(left_out.locator(".names")).to_contain_text("encoder.0.attention.q")
     visit.page.goto(f"{path.as_uri()}#head?kind=encoder")
     visit.page.reload()
     visit.settle("head")
-    expect(visit.page.get_by_role("alert")).to_contain_text(words("en")["trouble.not-in-file"])
+    expect(visit.page.get_by_role("alert")).to_contain_text(messages("en")["error.not-in-file"])
 
 
 def number(text: str) -> float:

@@ -1,7 +1,7 @@
 import { mount } from "svelte";
 import App from "./App.svelte";
-import "./look/page.css";
+import "./theme/page.css";
 
 const target = document.getElementById("app");
-if (!target) throw new Error("the page has no #app");
+if (!target) throw new Error("index.html has no element #app");
 mount(App, { target });

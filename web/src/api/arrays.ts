@@ -1,4 +1,4 @@
-// Arrays of numbers as the server sends them: a little-endian length, a JSON header, then the arrays, padded to 8.
+// The server's binary format: a little-endian header length, a JSON header, then the arrays, aligned to 8 bytes.
 
 export type Values = Float32Array | Uint8Array;
 
@@ -15,18 +15,18 @@ interface ArrayEntry {
   bytes: number;
 }
 
-export interface Parcel<Header> {
+export interface ArrayBundle<Header> {
   header: Header;
   arrays: Map<string, NumberArray>;
 }
 
-const eights = (size: number): number => Math.ceil(size / 8) * 8;
+const padTo8 = (size: number): number => Math.ceil(size / 8) * 8;
 
-export function unpack<Header>(body: ArrayBuffer): Parcel<Header> {
+export function unpack<Header>(body: ArrayBuffer): ArrayBundle<Header> {
   const size = new DataView(body).getUint32(0, true);
   const text = new TextDecoder().decode(new Uint8Array(body, 4, size));
   const header = JSON.parse(text) as Header & { arrays: ArrayEntry[] };
-  const start = eights(4 + size);
+  const start = padTo8(4 + size);
   const arrays = new Map<string, NumberArray>();
   for (const entry of header.arrays) {
     const from = start + entry.offset;
@@ -42,12 +42,12 @@ function view(body: ArrayBuffer, dtype: string, from: number, bytes: number): Va
     case "float32":
       return new Float32Array(body, from, bytes / 4);
     default:
-      throw new Error(`an array of ${dtype}, which this page cannot read`);
+      throw new Error(`unsupported array dtype: ${dtype}`);
   }
 }
 
-/** One of the arrays along the first axis: a head of an H-first array. */
-export function part(array: NumberArray, index: number): NumberArray {
+/** One entry along the first axis: one head of an array whose first axis is heads. */
+export function sliceFirstAxis(array: NumberArray, index: number): NumberArray {
   const shape = array.shape.slice(1);
   const size = shape.reduce((a, b) => a * b, 1);
   return { shape, values: array.values.subarray(index * size, (index + 1) * size) };

@@ -1,6 +1,6 @@
-// Every question the page asks, one function each.
-import { part, unpack, type NumberArray, type Parcel } from "./arrays";
-import { findSource, Refusal } from "./source";
+// The server's endpoints, one function each.
+import { sliceFirstAxis, unpack, type ArrayBundle, type NumberArray } from "./arrays";
+import { ApiError, findTransport } from "./transport";
 import type {
   Beam,
   Block,
@@ -21,8 +21,8 @@ import type {
   Translation,
 } from "./types";
 
-export const source = findSource();
-export { Refusal };
+export const transport = findTransport();
+export { ApiError };
 
 export interface Question {
   model: string;
@@ -34,14 +34,14 @@ export interface Question {
 function query(path: string, fields: Record<string, string | number | undefined>): string {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   given.sort(([a], [b]) => (a < b ? -1 : 1));
-  // Commas and dots stay as they are, so that an address can be read.
+  // Commas stay unescaped: the server's file export builds the same addresses.
   const text = given.map(([name, value]) => `${name}=${encodeURIComponent(String(value)).replaceAll("%2C", ",")}`);
   return text.length ? `${path}?${text.join("&")}` : path;
 }
 
-async function json<Answer>(method: "GET" | "POST", path: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
-  const answer = await source.ask(method, path, body, signal);
-  return JSON.parse(new TextDecoder().decode(answer)) as Answer;
+async function json<Response>(method: "GET" | "POST", path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  const response = await transport.request(method, path, body, signal);
+  return JSON.parse(new TextDecoder().decode(response)) as Response;
 }
 
 export const models = (): Promise<{ models: Model[]; limits: Limits }> => json("GET", "/api/models");
@@ -56,29 +56,29 @@ export const translate = (
   signal?: AbortSignal,
 ): Promise<Translation> => json("POST", "/api/translate", { ...question, n_best, prefix_ids }, signal);
 
-/** The same, and `hear` is told of what has been written so far. */
-export async function translateWord(
+/** As `translate`; `onPartial` receives the best hypothesis so far during the search. */
+export async function translateStreaming(
   question: Question,
   n_best: number,
-  hear: (written: ScoredPiece[]) => void,
+  onPartial: (tokens: ScoredPiece[]) => void,
   signal?: AbortSignal,
 ): Promise<Translation> {
-  if (source.still) return translate(question, n_best, null, signal);
-  let written: ScoredPiece[] = [];
-  let found: Translation | null = null;
-  await source.follow(
+  if (transport.isStatic) return translate(question, n_best, null, signal);
+  let tokens: ScoredPiece[] = [];
+  let translation: Translation | null = null;
+  await transport.stream(
     "/api/translate/lines",
     { ...question, n_best },
     (text) => {
       const line = JSON.parse(text) as Line;
-      if ("error" in line) throw new Refusal(line.error, line.hint);
-      if ("translation" in line) found = line.translation;
-      else hear((written = [...written.slice(0, line.kept), ...line.added]));
+      if ("error" in line) throw new ApiError(line.error, line.hint);
+      if ("translation" in line) translation = line.translation;
+      else onPartial((tokens = [...tokens.slice(0, line.kept), ...line.added]));
     },
     signal,
   );
-  if (!found) throw new Refusal("offline");
-  return found;
+  if (!translation) throw new ApiError("offline");
+  return translation;
 }
 
 export const beam = (question: Question, prefix_ids: number[] | null, signal?: AbortSignal): Promise<Beam> =>
@@ -90,34 +90,34 @@ export interface RawTrace {
 }
 
 export async function trace(question: Question, tgt_ids: number[] | null, signal?: AbortSignal): Promise<RawTrace> {
-  return unpack<TraceHeader>(await source.ask("POST", "/api/trace", { ...question, tgt_ids }, signal));
+  return unpack<TraceHeader>(await transport.request("POST", "/api/trace", { ...question, tgt_ids }, signal));
 }
 
-/** One exact array of a trace. A file has them whole, and the head is cut out here. */
+/** One array of a trace in full precision. A file stores all heads together, so the head is selected here. */
 export async function tensor(trace: string, path: string, head?: number): Promise<NumberArray> {
-  const cut = source.still ? undefined : head;
-  const body = await source.ask("GET", query(`/api/trace/${trace}/tensor`, { path, head: cut }), null);
-  const [whole] = unpack<object>(body).arrays.values();
-  return source.still && head !== undefined ? part(whole, head) : whole;
+  const queryHead = transport.isStatic ? undefined : head;
+  const body = await transport.request("GET", query(`/api/trace/${trace}/tensor`, { path, head: queryHead }), null);
+  const [array] = unpack<object>(body).arrays.values();
+  return transport.isStatic && head !== undefined ? sliceFirstAxis(array, head) : array;
 }
 
 const parameters = new Map<string, Promise<NumberArray>>();
 
-/** A trained matrix, or some rows or columns of it. They do not change, so each is asked for once. */
+/** A parameter, or some of its rows or columns. Parameters do not change, so responses are cached. */
 export function parameter(
   model: string,
   name: string,
-  some: { rows?: number[]; columns?: [number, number] } = {},
+  part: { rows?: number[]; columns?: [number, number] } = {},
 ): Promise<NumberArray> {
-  const fields = { name, rows: some.rows?.join(","), columns: some.columns?.join("-") };
+  const fields = { name, rows: part.rows?.join(","), columns: part.columns?.join("-") };
   const path = query(`/api/models/${model}/parameter`, fields);
-  let answer = parameters.get(path);
-  if (!answer) {
-    answer = source.ask("GET", path, null).then((body) => [...unpack<object>(body).arrays.values()][0]);
-    parameters.set(path, answer);
-    answer.catch(() => parameters.delete(path));
+  let response = parameters.get(path);
+  if (!response) {
+    response = transport.request("GET", path, null).then((body) => [...unpack<object>(body).arrays.values()][0]);
+    parameters.set(path, response);
+    response.catch(() => parameters.delete(path));
   }
-  return answer;
+  return response;
 }
 
 export const next = (trace: string, step: number): Promise<Next> =>
@@ -134,9 +134,9 @@ export const runs = (): Promise<{ runs: Run[]; toy: ToyState | null }> => json("
 export const metrics = (run: string, after: number): Promise<{ rows: MetricsRow[] }> =>
   json("GET", query(`/api/runs/${encodeURIComponent(run)}/metrics`, { after }));
 
-/** The frames of a training after a step: a run's, or what a model remembers of its own. */
-export async function film(of: "runs" | "models", name: string, after: number): Promise<Parcel<Film>> {
-  return unpack<Film>(await source.ask("GET", query(`/api/${of}/${encodeURIComponent(name)}/probes`, { after }), null));
+/** The snapshots after a step in the attention history of a run or of a model. */
+export async function attentionHistory(of: "runs" | "models", name: string, after: number): Promise<ArrayBundle<Film>> {
+  return unpack<Film>(await transport.request("GET", query(`/api/${of}/${encodeURIComponent(name)}/probes`, { after }), null));
 }
 
 export const toy = (task: string, seconds: number): Promise<{ run: string }> =>

@@ -1,9 +1,9 @@
-// Attention once more, in the page, from the model's own Q, K and V (the paper, section 3.2.1).
+// Attention, recomputed in the page from the model's Q, K and V (section 3.2.1 of the paper).
 // Shapes: L query length, M memory length, K head size.
 import type { Values } from "../api/arrays";
-import { dot, row } from "./numbers";
+import { dot, row } from "./vectors";
 
-/** Q Kᵀ: one dot product for each query and key. */
+/** Q Kᵀ: one dot product per query and key. */
 export function products(q: Values, k: Values, size: number): Float32Array {
   const [L, M] = [q.length / size, k.length / size];
   const out = new Float32Array(L * M);
@@ -18,8 +18,8 @@ export function scaled(values: Values, factor: number): Float32Array {
   return Float32Array.from(values, (value) => value * factor);
 }
 
-/** What a decoder may not see: the keys after the query. */
-export function hideFuture(scores: Values, M: number): Float32Array {
+/** The causal mask: −∞ for keys after the query. */
+export function maskFuture(scores: Values, M: number): Float32Array {
   return Float32Array.from(scores, (score, at) => (at % M > Math.floor(at / M) ? -Infinity : score));
 }
 
@@ -35,7 +35,7 @@ export function softmaxRows(scores: Values, M: number): Float32Array {
   return out;
 }
 
-/** These columns of a row get their values, in place; the others keep their proportions and share what is left of 1. */
+/** Set some columns of a row, in place; rescale the others so that the row sums to 1. */
 export function setInRow(row: Float32Array, columns: Map<number, number>): void {
   for (const column of columns.keys()) row[column] = 0;
   let others = 0;
@@ -46,8 +46,8 @@ export function setInRow(row: Float32Array, columns: Map<number, number>): void 
   for (const [column, value] of columns) row[column] = value;
 }
 
-/** weights · V, or any (L×M)(M×K) product. */
-export function mix(weights: Values, v: Values, M: number): Float32Array {
+/** The product of an L×M and an M×K matrix. */
+export function matmul(weights: Values, v: Values, M: number): Float32Array {
   const [L, size] = [weights.length / M, v.length / M];
   const out = new Float32Array(L * size);
   for (let i = 0; i < L; i++)
@@ -59,13 +59,13 @@ export function mix(weights: Values, v: Values, M: number): Float32Array {
   return out;
 }
 
-/** sin and cos of place / 10000^(2i/D), in turn (section 3.5). */
+/** sin and cos of position / 10000^(2i/D), alternating (section 3.5). */
 export function sinusoids(length: number, width: number): Float32Array {
   const out = new Float32Array(length * width);
-  for (let place = 0; place < length; place++)
+  for (let position = 0; position < length; position++)
     for (let d = 0; d < width; d++) {
-      const angle = place / 10000 ** ((d - (d % 2)) / width);
-      out[place * width + d] = d % 2 ? Math.cos(angle) : Math.sin(angle);
+      const angle = position / 10000 ** ((d - (d % 2)) / width);
+      out[position * width + d] = d % 2 ? Math.cos(angle) : Math.sin(angle);
     }
   return out;
 }

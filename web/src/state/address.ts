@@ -1,6 +1,7 @@
-// The address bar: everything needed to show the same thing again.
+// The URL fragment: everything needed to show the same view again.
 import type { DecodeOptions, Intervention } from "../api/types";
-import { KINDS, PANELS, type Kind, type Panel } from "./places";
+import { ATTENTION_KINDS, type AttentionKind } from "./attention";
+import { findPanel, type Panel } from "./panels";
 
 export interface Cell {
   row: number;
@@ -12,11 +13,13 @@ export interface Address {
   model: string;
   text: string;
   tgt: number[] | null;
-  kind: Kind;
+  kind: AttentionKind;
   layer: number;
   head: number;
+  /** The selected output token. */
   step: number;
-  place: number;
+  /** The selected source token. */
+  position: number;
   cell: Cell | null;
   options: DecodeOptions;
   interventions: Intervention[];
@@ -32,7 +35,7 @@ export const HOME: Address = {
   layer: 0,
   head: 0,
   step: 0,
-  place: 0,
+  position: 0,
   cell: null,
   options: {},
   interventions: [],
@@ -48,7 +51,7 @@ export function write(address: Address): string {
   put("text", address.text, "");
   if (address.tgt) fields.set("tgt", address.tgt.join("."));
   put("kind", address.kind, HOME.kind);
-  for (const name of ["layer", "head", "step", "place"] as const) put(name, String(address[name]), "0");
+  for (const name of ["layer", "head", "step", "position"] as const) put(name, String(address[name]), "0");
   if (address.cell) fields.set("cell", `${address.cell.row}.${address.cell.column}`);
   for (const [name, value] of Object.entries(address.options)) fields.set(`decode.${name}`, String(value));
   if (address.interventions.length) fields.set("change", JSON.stringify(address.interventions));
@@ -63,15 +66,16 @@ export function read(hash: string): Address {
   const count = (field: string): number => Math.max(0, Math.trunc(Number(fields.get(field) ?? 0)) || 0);
   const lesson = fields.get("lesson");
   return {
-    panel: PANELS.find((panel) => panel === name) ?? HOME.panel,
+    panel: findPanel(name) ?? HOME.panel,
     model: fields.get("model") ?? "",
     text: fields.get("text") ?? "",
     tgt: readIds(fields.get("tgt")),
-    kind: KINDS.find((kind) => kind === fields.get("kind")) ?? HOME.kind,
+    kind: ATTENTION_KINDS.find((kind) => kind === fields.get("kind")) ?? HOME.kind,
     layer: count("layer"),
     head: count("head"),
     step: count("step"),
-    place: count("place"),
+    // Links made by earlier versions say `place`.
+    position: count(fields.has("place") ? "place" : "position"),
     cell: readCell(fields.get("cell")),
     options: readOptions(fields),
     interventions: readInterventions(fields.get("change")),

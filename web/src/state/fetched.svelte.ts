@@ -1,44 +1,44 @@
-// An answer that follows what is selected: the old one stays until the new one is there.
-import { troubleOf, type Trouble } from "./session.svelte";
+// The response to a request that depends on reactive state. The previous value stays until the next one arrives.
+import { errorInfo, type ErrorInfo } from "./session.svelte";
 
-export class Fetched<Answer> {
-  value = $state.raw<Answer | null>(null);
-  trouble = $state.raw<Trouble | null>(null);
+export class Fetched<Value> {
+  value = $state.raw<Value | null>(null);
+  error = $state.raw<ErrorInfo | null>(null);
   busy = $state(false);
 
-  /** Call while a component is made. `ask` is asked again whenever what it reads changes; null: nothing to ask. */
-  constructor(ask: () => Promise<Answer> | null) {
+  /** Call during component initialisation. `request` runs again when the state it reads changes; null means no request. */
+  constructor(request: () => Promise<Value> | null) {
     $effect(() => {
-      let left = false;
-      let asked: Promise<Answer> | null;
+      let stale = false;
+      let response: Promise<Value> | null;
       try {
-        asked = ask();
+        response = request();
       } catch (failure) {
-        asked = Promise.reject(failure as Error);
+        response = Promise.reject(failure as Error);
       }
-      if (!asked) {
+      if (!response) {
         this.value = null;
-        this.trouble = null;
+        this.error = null;
         this.busy = false;
         return;
       }
       this.busy = true;
-      asked
+      response
         .then((value) => {
-          if (left) return;
+          if (stale) return;
           this.value = value;
-          this.trouble = null;
+          this.error = null;
         })
         .catch((failure: unknown) => {
-          if (left) return;
+          if (stale) return;
           this.value = null;
-          this.trouble = troubleOf(failure);
+          this.error = errorInfo(failure);
         })
         .finally(() => {
-          if (!left) this.busy = false;
+          if (!stale) this.busy = false;
         });
       return () => {
-        left = true;
+        stale = true;
       };
     });
   }

@@ -1,9 +1,9 @@
-// Language and light: what a person sets once. Kept in the browser where it allows that.
-import { t as lookup, type Language, type Word } from "../words/words";
+// Language and theme, kept in the browser's local storage where that is available.
+import { isMessageKey, t as lookup, type Language, type MessageKey } from "../i18n/messages";
 
-export type Light = "light" | "dark";
+export type Theme = "light" | "dark";
 
-function kept(name: string): string | null {
+function load(name: string): string | null {
   try {
     return localStorage.getItem(`regard.${name}`);
   } catch {
@@ -11,47 +11,53 @@ function kept(name: string): string | null {
   }
 }
 
-function keep(name: string, value: string): void {
+function store(name: string, value: string): void {
   try {
     localStorage.setItem(`regard.${name}`, value);
   } catch {
-    // A file from a disk may not have a store; the choice then lasts as long as the page.
+    // A page opened from a file may have no storage; the choice then lasts until it is closed.
   }
 }
 
-function firstLanguage(): Language {
-  const asked = kept("language") ?? navigator.language;
-  return asked.startsWith("zh") ? "zh" : "en";
+function initialLanguage(): Language {
+  const wanted = load("language") ?? navigator.language;
+  return wanted.startsWith("zh") ? "zh" : "en";
 }
 
-function firstLight(): Light {
-  const asked = kept("light");
-  if (asked === "light" || asked === "dark") return asked;
+function initialTheme(): Theme {
+  const wanted = load("theme");
+  if (wanted === "light" || wanted === "dark") return wanted;
   return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
 class Preferences {
-  language = $state<Language>(firstLanguage());
-  light = $state<Light>(firstLight());
+  language = $state<Language>(initialLanguage());
+  theme = $state<Theme>(initialTheme());
 
-  get still(): boolean {
+  get reducedMotion(): boolean {
     return matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
   setLanguage(language: Language): void {
     this.language = language;
-    keep("language", language);
+    store("language", language);
   }
 
-  setLight(light: Light): void {
-    this.light = light;
-    keep("light", light);
+  setTheme(theme: Theme): void {
+    this.theme = theme;
+    store("theme", theme);
   }
 }
 
 export const preferences = new Preferences();
 
-/** The page's words in the person's language. Read inside a component, it follows the switch. */
-export function t(word: Word, values: Record<string, string | number> = {}): string {
-  return lookup(preferences.language, word, values);
+/** A message in the current language; reactive when called in a component. */
+export function t(key: MessageKey, values: Record<string, string | number> = {}): string {
+  return lookup(preferences.language, key, values);
+}
+
+/** The name of a kind of positional encoding; a kind without a message keeps its name in the configuration. */
+export function positionName(kind: string): string {
+  const key = `position.${kind}`;
+  return isMessageKey(key) ? t(key) : kind;
 }

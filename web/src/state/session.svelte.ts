@@ -1,275 +1,280 @@
-// What the page is about now: a model, a sentence, what became of it, and what is looked at.
+// The state of the page: the model, the sentence, its translation and trace, and what is selected.
 import * as api from "../api/client";
 import type { Intervention, Limits, Model, ScoredPiece, Translation } from "../api/types";
 import * as address from "./address";
-import type { Kind, Panel } from "./places";
+import type { AttentionKind } from "./attention";
+import type { Panel } from "./panels";
 import { idsOf, Trace } from "./trace";
 
-/** A translation and its insides, through the model with these changes. */
-export interface Journey {
+/** A translation and its trace, with the interventions that were active. */
+export interface TracedTranslation {
   translation: Translation;
   trace: Trace;
-  changes: Intervention[];
+  interventions: Intervention[];
 }
 
-/** What went wrong, as the server put it; `message` may be one of the page's own words. */
-export interface Trouble {
+/** `message` is the server's, or the last part of an `error.` message key. */
+export interface ErrorInfo {
   message: string;
   hint: string;
 }
 
-export function troubleOf(failure: unknown): Trouble {
-  if (failure instanceof api.Refusal) return { message: failure.message, hint: failure.hint };
+export function errorInfo(failure: unknown): ErrorInfo {
+  if (failure instanceof api.ApiError) return { message: failure.message, hint: failure.hint };
   return { message: failure instanceof Error ? failure.message : String(failure), hint: "" };
 }
 
 class Session {
   models = $state.raw<Model[]>([]);
   limits = $state.raw<Limits>({ characters: 2000, pieces: 512, beam: 16, n_best: 16 });
-  at = $state<address.Address>(structuredClone(address.HOME));
-  /** What stands in the box, which may not have been translated yet. */
+  view = $state<address.Address>(structuredClone(address.HOME));
+  /** The content of the text box, which may not have been translated yet. */
   draft = $state("");
   busy = $state(false);
-  /** What has been written of a translation that is not finished. */
-  writing = $state.raw<ScoredPiece[]>([]);
-  trouble = $state.raw<Trouble | null>(null);
-  /** Without any change, and with the changes that are in force (the same when there are none). */
-  plain = $state.raw<Journey | null>(null);
-  changed = $state.raw<Journey | null>(null);
-  /** The unchanged translation, word for word, through the changed model. */
+  /** The best hypothesis so far, while a search is running. */
+  partial = $state.raw<ScoredPiece[]>([]);
+  error = $state.raw<ErrorInfo | null>(null);
+  /** Without interventions. */
+  original = $state.raw<TracedTranslation | null>(null);
+  /** With the active interventions; null when there are none. */
+  modified = $state.raw<TracedTranslation | null>(null);
+  /** The original translation, teacher-forced through the modified model. */
   forced = $state.raw<Trace | null>(null);
-  private running: AbortController | null = null;
+  private pending: AbortController | null = null;
 
   get model(): Model | null {
-    const asked = this.at.model;
-    const found = this.models.find((model) => model.id === asked) ?? this.models.find((model) => model.name === asked);
+    const wanted = this.view.model;
+    const found = this.models.find((model) => model.id === wanted) ?? this.models.find((model) => model.name === wanted);
     return found ?? this.models[0] ?? null;
   }
 
-  get journey(): Journey | null {
-    return this.changed ?? this.plain;
+  get current(): TracedTranslation | null {
+    return this.modified ?? this.original;
   }
 
   get trace(): Trace | null {
-    return this.journey?.trace ?? null;
+    return this.current?.trace ?? null;
   }
 
-  get still(): boolean {
-    return api.source.still;
+  get isStatic(): boolean {
+    return api.transport.isStatic;
   }
 
-  async begin(): Promise<void> {
-    this.at = address.read(location.hash);
+  async start(): Promise<void> {
+    this.view = address.read(location.hash);
     try {
       const found = await api.models();
       this.models = found.models;
       this.limits = found.limits;
     } catch (failure) {
-      this.trouble = troubleOf(failure);
+      this.error = errorInfo(failure);
       return;
     }
-    const given = api.source.sentence;
+    const given = api.transport.sentence;
     if (given) {
-      this.at.model = given.model;
-      this.at.text = given.text;
-      this.at.interventions = [];
-      this.at.tgt = null;
+      this.view.model = given.model;
+      this.view.text = given.text;
+      this.view.interventions = [];
+      this.view.tgt = null;
     }
-    this.draft = this.at.text;
-    if (this.at.text) await this.run();
+    this.draft = this.view.text;
+    if (this.view.text) await this.run();
   }
 
-  /** The address was changed from outside: a link, or back and forward. */
-  async follow(): Promise<void> {
-    const before = JSON.stringify(this.question());
-    this.at = address.read(location.hash);
-    if (JSON.stringify(this.question()) === before) {
-      this.keepInside();
+  /** The URL changed: a link was followed, or the browser's back or forward button was pressed. */
+  async onAddressChange(): Promise<void> {
+    const before = this.queryKey();
+    this.view = address.read(location.hash);
+    if (this.queryKey() === before) {
+      this.clampSelection();
       return;
     }
-    this.forget();
-    this.draft = this.at.text;
-    if (this.at.text) await this.run();
+    this.reset();
+    this.draft = this.view.text;
+    if (this.view.text) await this.run();
   }
 
-  /** What stands there, or is on its way, is no answer to what is asked now. */
-  private forget(): void {
-    this.running?.abort();
-    this.running = null;
+  /** Cancel the pending request and discard results, which belong to another query. */
+  private reset(): void {
+    this.pending?.abort();
+    this.pending = null;
     this.busy = false;
-    this.writing = [];
-    this.trouble = null;
-    this.plain = this.changed = this.forced = null;
+    this.partial = [];
+    this.error = null;
+    this.original = this.modified = this.forced = null;
   }
 
-  private question(): unknown {
-    const { model, text, tgt, options, interventions } = this.at;
-    return [model, text, tgt, options, interventions];
+  /** Two views with the same key have the same translation and trace. */
+  private queryKey(): string {
+    const { model, text, tgt, options, interventions } = this.view;
+    return JSON.stringify([model, text, tgt, options, interventions]);
   }
 
   open(panel: Panel): void {
-    this.at.panel = panel;
-    this.at.lesson = null;
+    this.view.panel = panel;
+    this.view.lesson = null;
   }
 
   async translate(): Promise<void> {
-    this.at.text = this.draft.trim();
-    this.at.tgt = null;
-    this.at.cell = null;
-    this.at.step = 0;
-    this.at.place = 0;
-    if (this.at.text) await this.run();
+    this.view.text = this.draft.trim();
+    this.view.tgt = null;
+    this.view.cell = null;
+    this.view.step = 0;
+    this.view.position = 0;
+    if (this.view.text) await this.run();
   }
 
-  /** A training may have ended, and its model joined the others. */
+  /** Reload the list: when a training run finishes, its model is added. */
   async findModels(): Promise<void> {
     this.models = (await api.models()).models;
   }
 
   async choose(model: Model): Promise<void> {
-    this.forget();
-    if (model.src_lang !== this.model?.src_lang) this.at.text = this.draft = "";
-    // A name says more in a link than a number, where it says enough.
+    this.reset();
+    if (model.src_lang !== this.model?.src_lang) this.view.text = this.draft = "";
+    // Links use the model's name where it is unique, otherwise its id.
     const named = this.models.filter((one) => one.name === model.name);
-    this.at.model = named.length === 1 ? model.name : model.id;
-    this.at.interventions = [];
-    this.at.options = {};
-    this.at.tgt = null;
-    this.at.layer = 0;
-    this.at.head = 0;
-    this.at.cell = null;
-    if (this.at.text) await this.run();
+    this.view.model = named.length === 1 ? model.name : model.id;
+    this.view.interventions = [];
+    this.view.options = {};
+    this.view.tgt = null;
+    this.view.layer = 0;
+    this.view.head = 0;
+    this.view.cell = null;
+    if (this.view.text) await this.run();
     else this.open("translate");
   }
 
-  /** Look into another translation of the same sentence. */
-  async look(ids: number[] | null): Promise<void> {
-    this.at.tgt = ids;
-    this.at.step = 0;
-    this.at.cell = null;
+  /** Trace another translation of the same sentence; null: the best one. */
+  async selectTranslation(ids: number[] | null): Promise<void> {
+    this.view.tgt = ids;
+    this.view.step = 0;
+    this.view.cell = null;
     await this.run();
   }
 
-  async change(interventions: Intervention[]): Promise<void> {
-    this.at.interventions = interventions;
-    if (this.at.text) await this.run(this.plain);
+  async setInterventions(interventions: Intervention[]): Promise<void> {
+    this.view.interventions = interventions;
+    if (this.view.text) await this.run(this.original);
   }
 
-  /** Translate and look inside; `plain` is kept where only the changes are new. */
-  private async run(plain: Journey | null = null): Promise<void> {
-    this.running?.abort();
-    const run = (this.running = new AbortController());
+  /** Translate and trace. `original` is reused when only the interventions have changed. */
+  private async run(original: TracedTranslation | null = null): Promise<void> {
+    this.pending?.abort();
+    const run = (this.pending = new AbortController());
     this.busy = true;
-    this.writing = [];
-    this.trouble = null;
+    this.partial = [];
+    this.error = null;
     try {
-      // Asked once: what is chosen meanwhile is another question.
-      const question = this.ask($state.snapshot(this.at.interventions) as Intervention[]);
-      const found = plain ?? (await this.travel({ ...question, interventions: [] }, $state.snapshot(this.at.tgt), run.signal));
+      // A snapshot: selections made during the requests do not affect them.
+      const question = this.question($state.snapshot(this.view.interventions) as Intervention[]);
+      const unmodified = { ...question, interventions: [] };
+      const found = original ?? (await this.translateAndTrace(unmodified, $state.snapshot(this.view.tgt), run.signal));
       if (run.signal.aborted) return;
-      if (question.interventions.length) await this.runChanged(question, found, run.signal);
+      if (question.interventions.length) await this.runModified(question, found, run.signal);
       else this.show(found, null, null);
     } catch (failure) {
-      if (!run.signal.aborted) this.trouble = troubleOf(failure);
+      if (!run.signal.aborted) this.error = errorInfo(failure);
     } finally {
-      if (this.running === run) {
+      if (this.pending === run) {
         this.busy = false;
-        this.writing = [];
+        this.partial = [];
       }
     }
   }
 
-  /** The same through the changed model. What it refuses is not in force: the changes before it are. */
-  private async runChanged(question: api.Question, plain: Journey, signal: AbortSignal): Promise<void> {
+  /** The same through the modified model. If the server rejects the interventions, the previous ones stay active. */
+  private async runModified(question: api.Question, original: TracedTranslation, signal: AbortSignal): Promise<void> {
     try {
-      const changed = await this.travel(question, null, signal);
-      const forced = await this.lookInside(question, plain.trace.ids, plain.translation, signal);
-      if (!signal.aborted) this.show(plain, changed, forced);
+      const modified = await this.translateAndTrace(question, null, signal);
+      const forced = await this.requestTrace(question, original.trace.ids, original.translation, signal);
+      if (!signal.aborted) this.show(original, modified, forced);
     } catch (failure) {
       if (signal.aborted) return;
-      // Changes that were in force over another sentence say nothing of this one.
-      if (plain !== this.plain) this.show(plain, null, null);
-      this.at.interventions = this.changed?.changes ?? [];
+      // Results with interventions on another sentence do not apply to this one.
+      if (original !== this.original) this.show(original, null, null);
+      this.view.interventions = this.modified?.interventions ?? [];
       throw failure;
     }
   }
 
-  private show(plain: Journey, changed: Journey | null, forced: Trace | null): void {
-    this.plain = plain;
-    this.changed = changed;
+  private show(original: TracedTranslation, modified: TracedTranslation | null, forced: Trace | null): void {
+    this.original = original;
+    this.modified = modified;
     this.forced = forced;
-    this.keepInside();
+    this.clampSelection();
   }
 
-  private async travel(question: api.Question, ids: number[] | null, signal: AbortSignal): Promise<Journey> {
-    const changes = question.interventions;
-    // A search writes word by word: there is no future that a mask could hide.
-    const searched = { ...question, interventions: changes.filter((change) => change.kind !== "mask") };
-    const translation = await (changes.length
+  private async translateAndTrace(question: api.Question, ids: number[] | null, signal: AbortSignal): Promise<TracedTranslation> {
+    const { interventions } = question;
+    // A search generates token by token, so a causal mask has no effect in it.
+    const searched = { ...question, interventions: interventions.filter((one) => one.kind !== "mask") };
+    const translation = await (interventions.length
       ? api.translate(searched, 4, null, signal)
-      : api.translateWord(searched, 4, (written) => this.hear(written, signal), signal));
+      : api.translateStreaming(searched, 4, (tokens) => this.showPartial(tokens, signal), signal));
     const chosen = ids ?? idsOf(translation.alternatives[0]);
-    return { translation, trace: await this.lookInside(question, chosen, translation, signal), changes };
+    return { translation, trace: await this.requestTrace(question, chosen, translation, signal), interventions };
   }
 
-  private hear(written: ScoredPiece[], signal: AbortSignal): void {
-    if (!signal.aborted) this.writing = written;
+  private showPartial(tokens: ScoredPiece[], signal: AbortSignal): void {
+    if (!signal.aborted) this.partial = tokens;
   }
 
-  private async lookInside(question: api.Question, ids: number[], found: Translation, signal: AbortSignal): Promise<Trace> {
-    // A weight that was set in a row which this translation does not reach changes nothing in it.
-    const reached = question.interventions.filter(
+  private async requestTrace(question: api.Question, ids: number[], found: Translation, signal: AbortSignal): Promise<Trace> {
+    // Leave out weights that are set in rows beyond the end of this translation.
+    const applicable = question.interventions.filter(
       (one) => one.kind !== "weight" || one.where.startsWith("encoder") || one.row <= ids.length,
     );
-    return new Trace(await api.trace({ ...question, interventions: reached }, ids, signal), question.model, found);
+    return new Trace(await api.trace({ ...question, interventions: applicable }, ids, signal), question.model, found);
   }
 
-  ask(interventions: Intervention[]): api.Question {
-    if (!this.model) throw new api.Refusal("no-model");
-    const options = $state.snapshot(this.at.options);
-    return { model: this.model.id, text: this.at.text, options, interventions };
+  question(interventions: Intervention[]): api.Question {
+    if (!this.model) throw new api.ApiError("no-model");
+    const options = $state.snapshot(this.view.options);
+    return { model: this.model.id, text: this.view.text, options, interventions };
   }
 
-  /** A selection from a link, or from the sentence before, may lie outside this one. */
-  private keepInside(): void {
+  /** A selection from a link or from the previous sentence may be out of range. */
+  private clampSelection(): void {
     const trace = this.trace;
     if (!trace) return;
-    const at = this.at;
-    at.step = Math.min(at.step, trace.written.length - 1);
-    at.place = Math.min(at.place, trace.src.length - 1);
-    if (!trace.kinds.includes(at.kind)) at.kind = "cross";
+    const view = this.view;
+    view.step = Math.min(view.step, trace.outputTokens.length - 1);
+    view.position = Math.min(view.position, trace.src.length - 1);
+    if (!trace.kinds.includes(view.kind)) view.kind = "cross";
     if (!trace.kinds.length) return;
-    at.layer = Math.min(at.layer, trace.layers(at.kind) - 1);
-    at.head = Math.min(at.head, trace.heads(at.kind, at.layer) - 1);
-    if (at.cell && (at.cell.row >= trace.queries(at.kind).length || at.cell.column >= trace.keys(at.kind).length)) at.cell = null;
+    view.layer = Math.min(view.layer, trace.layers(view.kind) - 1);
+    view.head = Math.min(view.head, trace.heads(view.kind, view.layer) - 1);
+    const { cell, kind } = view;
+    if (cell && (cell.row >= trace.queries(kind).length || cell.column >= trace.keys(kind).length)) view.cell = null;
   }
 
-  showHead(kind: Kind, layer: number, head: number): void {
-    Object.assign(this.at, { kind, layer, head, cell: null, panel: "head", lesson: null });
+  showHead(kind: AttentionKind, layer: number, head: number): void {
+    Object.assign(this.view, { kind, layer, head, cell: null, panel: "head", lesson: null });
   }
 
   showStep(step: number): void {
-    const last = (this.trace?.written.length ?? 1) - 1;
-    this.at.step = Math.max(0, Math.min(step, last));
+    const last = (this.trace?.outputTokens.length ?? 1) - 1;
+    this.view.step = Math.max(0, Math.min(step, last));
   }
 }
 
 export const session = new Session();
 
-/** Keep the address bar true. A new panel or sentence is a step back for the browser's button; the rest is not. */
-export function keepAddress(): void {
+/** Write the view to the URL. A new panel or sentence adds a history entry; other changes replace the current one. */
+export function syncAddress(): void {
   let before = "";
   $effect(() => {
-    const hash = address.write(session.at);
+    const hash = address.write(session.view);
     if (hash === location.hash || hash === before) return;
     const { panel, text } = address.read(location.hash);
-    const far = panel !== session.at.panel || text !== session.at.text;
+    const isNewEntry = panel !== session.view.panel || text !== session.view.text;
     before = hash;
     try {
-      if (far && location.hash) history.pushState(null, "", hash);
+      if (isNewEntry && location.hash) history.pushState(null, "", hash);
       else history.replaceState(null, "", hash);
     } catch {
-      // A page inside a notebook has no address of its own.
+      // A page inside a notebook has no URL of its own.
     }
   });
 }

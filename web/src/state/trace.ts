@@ -1,15 +1,15 @@
-// One sentence inside the model: what came with the first answer, and the exact arrays, fetched when looked at.
-import { part, type NumberArray } from "../api/arrays";
+// The trace of one translation. It comes with 8-bit attention weights; exact arrays are fetched when needed.
+import { sliceFirstAxis, type NumberArray } from "../api/arrays";
 import * as api from "../api/client";
 import type { Alternative, Intervention, LikelyPiece, Next, Piece, Translation } from "../api/types";
-import { KINDS, whereOf, type Kind } from "./places";
+import { ATTENTION_KINDS, attentionPath, type AttentionKind } from "./attention";
 
-export const END = "</s>";
-/** What every translation begins with; the tokenizer gives it this id. */
-export const BEGIN: Piece = { id: 2, piece: "<s>" };
+export const EOS = "</s>";
+/** The first decoder input; its id is the same in all tokenizers. */
+export const BOS: Piece = { id: 2, piece: "<s>" };
 
 export function idsOf(alternative: Alternative): number[] {
-  return alternative.tokens.filter((token) => token.piece !== END).map((token) => token.id);
+  return alternative.tokens.filter((token) => token.piece !== EOS).map((token) => token.id);
 }
 
 export class Trace {
@@ -21,7 +21,7 @@ export class Trace {
   readonly tgt: LikelyPiece[];
   readonly taps: Record<string, number[]>;
   readonly interventions: Intervention[];
-  /** Its end was written. After a translation that the search has cut, it is only looked at. */
+  /** Whether the search reached the end token; `tgt` ends with one in either case. */
   readonly finished: boolean;
   private readonly thumbnails: Map<string, NumberArray>;
   private readonly exact = new Map<string, Promise<NumberArray>>();
@@ -30,7 +30,7 @@ export class Trace {
   constructor(
     raw: api.RawTrace,
     readonly model: string,
-    /** What the search found, be it this translation or not. */
+    /** The search result; this translation need not be part of it. */
     readonly found: Translation,
   ) {
     this.id = raw.header.trace;
@@ -46,70 +46,70 @@ export class Trace {
     this.finished = found.alternatives.find((one) => idsOf(one).join() === ids)?.finished ?? true;
   }
 
-  /** The translation without its end, as the server is asked for it. */
+  /** Token ids without the end token, as the API expects them. */
   get ids(): number[] {
     return this.tgt.slice(0, -1).map((token) => token.id);
   }
 
-  /** What the model wrote: of a translation that was cut, all but the end; of an empty one, the end alone. */
-  get written(): LikelyPiece[] {
+  /** Tokens that the model generated: without the end token if the search was truncated. Never empty. */
+  get outputTokens(): LikelyPiece[] {
     return this.finished || this.tgt.length === 1 ? this.tgt : this.tgt.slice(0, -1);
   }
 
-  /** Whether a change of this kind, which needs no place, is in force. */
-  lacks(kind: "scale" | "mask" | "positions"): boolean {
+  /** Whether an intervention disables this in the whole model. */
+  isDisabled(kind: "scale" | "mask" | "positions"): boolean {
     return this.interventions.some((one) => one.kind === kind);
   }
 
-  /** What the decoder is fed: the beginning, then the translation shifted by one place. */
-  get fed(): Piece[] {
-    return [BEGIN, ...this.tgt.slice(0, -1)];
+  /** BOS, then the translation shifted by one position. */
+  get decoderInput(): Piece[] {
+    return [BOS, ...this.tgt.slice(0, -1)];
   }
 
-  queries(kind: Kind): Piece[] {
-    return kind === "encoder" ? this.src : this.fed;
+  queries(kind: AttentionKind): Piece[] {
+    return kind === "encoder" ? this.src : this.decoderInput;
   }
 
-  keys(kind: Kind): Piece[] {
-    return kind === "decoder" ? this.fed : this.src;
+  keys(kind: AttentionKind): Piece[] {
+    return kind === "decoder" ? this.decoderInput : this.src;
   }
 
-  /** How many layers have this attention; a recurrent model has only the cross-attention, in one. */
-  layers(kind: Kind): number {
+  /** How many layers have this attention. A recurrent model only has cross-attention, in one layer. */
+  layers(kind: AttentionKind): number {
     let layer = 0;
-    while (this.thumbnails.has(`${whereOf(kind, layer)}.weights`)) layer++;
+    while (this.thumbnails.has(`${attentionPath(kind, layer)}.weights`)) layer++;
     return layer;
   }
 
-  get kinds(): Kind[] {
-    return KINDS.filter((kind) => this.layers(kind) > 0);
+  get kinds(): AttentionKind[] {
+    return ATTENTION_KINDS.filter((kind) => this.layers(kind) > 0);
   }
 
-  heads(kind: Kind, layer: number): number {
-    return this.all(kind, layer).shape[0];
+  heads(kind: AttentionKind, layer: number): number {
+    return this.weights(kind, layer).shape[0];
   }
 
-  /** Weights of one head in 255 steps: enough for a picture, never printed. */
-  thumbnail(kind: Kind, layer: number, head: number): NumberArray {
-    return part(this.all(kind, layer), head);
+  /** Weights of one head in 8 bits, 255 meaning 1: for drawing, never shown as numbers. */
+  thumbnail(kind: AttentionKind, layer: number, head: number): NumberArray {
+    return sliceFirstAxis(this.weights(kind, layer), head);
   }
 
-  private all(kind: Kind, layer: number): NumberArray {
-    const array = this.thumbnails.get(`${whereOf(kind, layer)}.weights`);
-    if (!array) throw new Error(`the trace has no weights of ${whereOf(kind, layer)}`);
+  private weights(kind: AttentionKind, layer: number): NumberArray {
+    const array = this.thumbnails.get(`${attentionPath(kind, layer)}.weights`);
+    if (!array) throw new Error(`the trace has no weights for ${attentionPath(kind, layer)}`);
     return array;
   }
 
-  /** How much the token at `step` looked at each source piece: the mean over all layers and heads. */
-  looksAt(step: number): number[] {
-    const shares = new Array<number>(this.src.length).fill(0);
+  /** Cross-attention weights from the output token at `step` to each source token, averaged over all layers and heads. */
+  crossAttention(step: number): number[] {
+    const weights = new Array<number>(this.src.length).fill(0);
     let count = 0;
     for (let layer = 0; layer < this.layers("cross"); layer++)
       for (let head = 0; head < this.heads("cross", layer); head++, count++) {
         const { values } = this.thumbnail("cross", layer, head);
-        for (let place = 0; place < shares.length; place++) shares[place] += values[step * shares.length + place] / 255;
+        for (let i = 0; i < weights.length; i++) weights[i] += values[step * weights.length + i] / 255;
       }
-    return shares.map((share) => share / Math.max(count, 1));
+    return weights.map((weight) => weight / Math.max(count, 1));
   }
 
   has(path: string): boolean {
@@ -117,21 +117,21 @@ export class Trace {
   }
 
   tensor(path: string, head?: number): Promise<NumberArray> {
-    return remember(this.exact, `${path} ${head ?? ""}`, () => api.tensor(this.id, path, head));
+    return cached(this.exact, `${path} ${head ?? ""}`, () => api.tensor(this.id, path, head));
   }
 
   next(step: number): Promise<Next> {
-    return remember(this.nexts, step, () => api.next(this.id, step));
+    return cached(this.nexts, step, () => api.next(this.id, step));
   }
 }
 
-/** Ask once; a failure is forgotten, so that it can be asked again. */
-function remember<Key, Answer>(asked: Map<Key, Promise<Answer>>, key: Key, ask: () => Promise<Answer>): Promise<Answer> {
-  let answer = asked.get(key);
-  if (!answer) {
-    answer = ask();
-    asked.set(key, answer);
-    answer.catch(() => asked.delete(key));
+/** Failed requests are not cached, so that they can be repeated. */
+function cached<Key, Value>(cache: Map<Key, Promise<Value>>, key: Key, request: () => Promise<Value>): Promise<Value> {
+  let response = cache.get(key);
+  if (!response) {
+    response = request();
+    cache.set(key, response);
+    response.catch(() => cache.delete(key));
   }
-  return answer;
+  return response;
 }
