@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.config import DecodeConfig, TransformerConfig
 from regard.decode.beam import beam_search
-from regard.decode.constraints import NEVER_CHOSEN
+from regard.decode.constraints import SUPPRESSED_IDS
 from regard.decode.engine import NUMBER_FORMATS, Engine, NumberFormat, PositionTable, build_engine
 from regard.decode.search import pad_sources, search
 from regard.errors import RegardError
@@ -150,7 +150,7 @@ def test_equal_logits_are_taken_from_the_left() -> None:
     model.output.weight.zero_()
     src_BM = pad_sources([[5]], torch.device("cpu"))
     (found,) = beam_search(engine_of(model), src_BM, beam=4, length_penalty=0.6, max_lengths=[1], n_best=4)
-    allowed = [token for token in range(VOCABULARY) if token not in NEVER_CHOSEN]
+    allowed = [token for token in range(VOCABULARY) if token not in SUPPRESSED_IDS]
     assert [one.ids for one in found] == [() if token == EOS else (token,) for token in allowed[:4]]
 
 
@@ -168,7 +168,7 @@ def test_several_threads_may_search_at_once() -> None:
 def test_damaged_weights_are_an_error(damage: float, form: NumberFormat, name: str) -> None:
     model = make_model(d_model=36, n_heads=3)  # fills no whole vector
     model.get_parameter(name)[-1] = damage
-    with pytest.raises(RegardError, match="not a number for target token 1"):
+    with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
         beam_search(
             engine_of(model, form), pad_sources([[5]], torch.device("cpu")), beam=2, length_penalty=0.6, max_lengths=[4]
         )

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import DeepSeekConfig, GptConfig, MixtureConfig
-from regard.decode.generate import ENDED, SamplingOptions, generate, spell_out
+from regard.decode.generate import ENDED, SamplingOptions, decode_stream, generate
 from regard.errors import ConfigError, RegardError
 from regard.models.deepseek import DeepSeek
 from regard.models.gpt import Gpt
@@ -76,7 +76,7 @@ def test_room_is_taken_for_what_is_written_not_for_what_may_be() -> None:
 
 def test_a_model_without_a_limit_sees_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given more room again and again, and forgets nothing."""
-    monkeypatch.setattr("regard.decode.generate.FIRST_ROOM", 4)
+    monkeypatch.setattr("regard.decode.generate.INITIAL_ROOM", 4)
     torch.manual_seed(6)  # one that does not end soon
     sizes = {"d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 2, "kv_rank": 4, "head_size": 4, "rotary_size": 2}
     config = DeepSeekConfig(**sizes, value_size=4, moe=MixtureConfig(n_experts=2), vocab_size=LETTERS.size)
@@ -148,7 +148,7 @@ def test_options_that_cannot_be() -> None:
         written(MODEL, [BOS], SamplingOptions(), max_tokens=0)
     broken = shaken(LETTERS.size)
     broken.last_norm.weight.fill_(torch.nan)
-    with pytest.raises(RegardError, match="not a number for token 2"):
+    with pytest.raises(RegardError, match="NaN or infinity at token 2"):
         written(broken, [BOS], SamplingOptions())
 
 
@@ -156,7 +156,7 @@ def test_options_that_cannot_be() -> None:
 @given(text=st.text(), data=st.data())
 def test_a_stream_never_splits_a_character(text: str, data: st.DataObject) -> None:
     tokens = BYTES.encode([text])[0][: data.draw(st.integers(0, 4 * len(text)))]
-    parts = list(spell_out(tokens, BYTES))
+    parts = list(decode_stream(tokens, BYTES))
     assert "".join(parts) == BYTES.decode(tokens)
     for part in parts[:-1]:
         assert part in text  # whole characters only: a broken one would be U+FFFD, or not in the text
@@ -165,11 +165,11 @@ def test_a_stream_never_splits_a_character(text: str, data: st.DataObject) -> No
 def test_the_end_of_a_stream() -> None:
     cut = "今".encode()[:2]
     ids = [BYTES.encode(["a"])[0][0], *cut_ids(cut)]
-    assert list(spell_out(ids, BYTES)) == ["a", "\ufffd"]
-    assert list(spell_out([BYTES.end], BYTES)) == []
+    assert list(decode_stream(ids, BYTES)) == ["a", "\ufffd"]
+    assert list(decode_stream([BYTES.end], BYTES)) == []
     space = BYTES.encode([" a"])[0]
-    assert "".join(spell_out(space, BYTES, begins=True)) == "a"
-    assert "".join(spell_out(space, BYTES)) == " a"
+    assert "".join(decode_stream(space, BYTES, begins=True)) == "a"
+    assert "".join(decode_stream(space, BYTES)) == " a"
 
 
 def cut_ids(content: bytes) -> list[int]:

@@ -221,8 +221,8 @@ def test_that_of_another_model_is_refused(random_model: Any, reverse: ModelTrans
     folder, size = random_model("other", dtype=torch.float32), reverse.tokenizer.tgt.size
     made = Shortlist(np.array([*SPECIAL, size]), np.zeros(2, np.int64), np.empty(0, np.int32))
     write_shortlist(folder, made.to_bytes())
-    with pytest.raises(ModelFolderError, match="is that of another model"):
+    with pytest.raises(ModelFolderError, match="belongs to another model"):
         load_shortlist(folder, size)
     write_shortlist(folder, b"nonsense")
-    with pytest.raises(ModelFolderError, match=f"{SHORTLIST} is no shortlist"):
+    with pytest.raises(ModelFolderError, match=f"{SHORTLIST} is not a shortlist"):
         load_shortlist(folder, size)

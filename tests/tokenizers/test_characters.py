@@ -34,7 +34,7 @@ def test_the_ids() -> None:
     assert lexicon.pieces([PAD, BOS, 6, EOS, 4]) == ["<pad>", "<s>", "a", "</s>", "[MASK]"]
     assert lexicon.decode([BOS, 6, UNK, 4, EOS]) == "a\ufffd"
     assert lexicon.prompt("a") == [BOS, 6]
-    assert set(lexicon.never) == {PAD, UNK, BOS, 4}
+    assert set(lexicon.suppressed_ids) == {PAD, UNK, BOS, 4}
 
 
 def test_the_oftenest_only() -> None:

@@ -48,7 +48,7 @@ class FixedCache:
         self.v_RHMK = self.v_RHMK.index_select(0, rows_R)
 
 
-class SearchState:
+class DecoderCaches:
     """The caches of a search over a batch: each row a hypothesis, several of which may share a sentence."""
 
     def __init__(self, own: list[GrowingCache], memories: list[FixedCache], memory_mask: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Which sentences to decode together: those of like length, as many as a budget of tokens holds."""
+"""Batches of sentences of similar length, up to a budget of tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.errors import ConfigError
 def plan_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     """Indices in batches, longest first, each batch's count · longest ≤ `batch_tokens`.
 
-    A sentence longer than the budget is a batch of its own. Longest first, so that memory peaks at the start.
+    A sentence longer than the budget is a batch of its own. Longest first, so that peak memory is reached at the start.
     """
     if batch_tokens < 1:
         raise ConfigError(f"batch_tokens = {batch_tokens} is too small; the least is 1")
@@ -25,10 +25,10 @@ def plan_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
 
 
 def share_batches(lengths: Sequence[int], batch_tokens: int, workers: int) -> list[list[int]]:
-    """The same for workers that need no padding: rounds of like length, in each a batch for every worker.
+    """Batches for workers that need no padding: rounds of similar length, each with one batch per worker.
 
-    Within a round a sentence goes to whoever has the fewest tokens. So all have as many tokens, in sentences of the
-    same lengths, and end at about the same time, however long the translations turn out to be.
+    Within a round a sentence goes to the worker with the fewest tokens. All workers then have the same number of tokens
+    in sentences of the same lengths, and finish at about the same time, however long the translations are.
     """
     if batch_tokens < 1:
         raise ConfigError(f"batch_tokens = {batch_tokens} is too small; the least is 1")

@@ -1,10 +1,10 @@
-"""What a search may write next: no special tokens, no repeated n-gram, and the forced prefix before all else.
+"""Constraints on the next token of a search: no special tokens, no repeated n-gram, and a forced prefix.
 
-Forbidding never renormalises: the log-probabilities that remain are the model's own, so a hypothesis found
-under constraints has the same log-probability that `scoring` gives it. The prefix is prefix-constrained
+Constraints do not renormalise: the remaining log-probabilities are the model's own, so that a hypothesis found under
+constraints has the log-probability that `scoring` gives it. The prefix is prefix-constrained
 decoding as in Wuebker et al. 2016; n-gram blocking is Paulus et al. 2018, section 2.5.
 
-Shapes: B sentences, R rows = hypotheses alive, V vocabulary, T tokens so far, P longest prefix, N matches.
+Shapes: B sentences, R rows = active hypotheses, V vocabulary, T tokens so far, P longest prefix, N matches.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor
 from regard.errors import ConfigError, RegardError
 from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
-FREE = -1  # in a table of forced tokens: the search chooses
-NEVER_CHOSEN = [PAD, UNK, BOS]
-NEVER_CHOSEN_THERE = [PAD, BOS]  # by the rule "huggingface", which writes what it does not know
+FREE = -1  # in a table of forced tokens: not forced
+SUPPRESSED_IDS = [PAD, UNK, BOS]
+HUGGINGFACE_SUPPRESSED_IDS = [PAD, BOS]  # by the rule "huggingface", which may produce UNK
 
 
 def allow(
@@ -27,34 +27,37 @@ def allow(
     ids_RT: Tensor,
     forced_R: Tensor | None,
     no_repeat_ngram: int,
-    barred: Sequence[int] = NEVER_CHOSEN,
+    suppressed: Sequence[int] = SUPPRESSED_IDS,
 ) -> Tensor:
     """log_probs_RV of the model, in float32 at least, with every forbidden token at -inf."""
     wide = torch.promote_types(logits_RV.dtype, torch.float32)
     log_probs_RV = torch.log_softmax(logits_RV, dim=1, dtype=wide)
-    # A single NaN or +inf among the logits makes its whole row NaN: one column tells.
+    # A single NaN or +inf among the logits makes the whole row NaN, so one column is enough.
     if log_probs_RV[:, 0].isnan().any():
-        raise not_numbers(ids_RT.shape[1] + 1)
+        raise non_finite_error(ids_RT.shape[1] + 1)
     if forced_R is None:
-        forbid(log_probs_RV, ids_RT, no_repeat_ngram, barred)
+        forbid(log_probs_RV, ids_RT, no_repeat_ngram, suppressed)
     else:
-        # Taken before anything is forbidden: a prefix may repeat itself and may hold UNK.
+        # Read before tokens are forbidden: a prefix may repeat n-grams and contain UNK.
         forced_log_prob_R = log_probs_RV.gather(1, forced_R.clamp(min=0)[:, None])[:, 0]
-        forbid(log_probs_RV, ids_RT, no_repeat_ngram, barred)
+        forbid(log_probs_RV, ids_RT, no_repeat_ngram, suppressed)
         force(log_probs_RV, forced_R, forced_log_prob_R)
     return log_probs_RV
 
 
-def not_numbers(place: int) -> RegardError:
+def non_finite_error(place: int) -> RegardError:
+    """The error for logits that are not finite at target token `place`, counted from 1."""
     return RegardError(
-        f"the model gave something that is not a number for target token {place}: "
-        "its weights are damaged, or its precision is too low for it (try float32)"
+        f"the model produced NaN or infinity at target token {place}: "
+        "its weights are corrupt, or the precision is too low for it (try float32)"
     )
 
 
-def forbid(log_probs_RV: Tensor, ids_RT: Tensor, no_repeat_ngram: int, barred: Sequence[int] = NEVER_CHOSEN) -> None:
-    """Put, in place, what the search must not choose at -inf."""
-    log_probs_RV[:, list(barred)] = -torch.inf
+def forbid(
+    log_probs_RV: Tensor, ids_RT: Tensor, no_repeat_ngram: int, suppressed: Sequence[int] = SUPPRESSED_IDS
+) -> None:
+    """Set, in place, every token that must not be chosen to -inf."""
+    log_probs_RV[:, list(suppressed)] = -torch.inf
     if no_repeat_ngram:
         block_repeats(log_probs_RV, ids_RT, no_repeat_ngram)
 
@@ -70,14 +73,14 @@ def block_repeats(log_probs_RV: Tensor, ids_RT: Tensor, n: int) -> None:
 
 
 def force(log_probs_RV: Tensor, forced_R: Tensor, log_prob_R: Tensor) -> None:
-    """Leave, in place, only the forced token to each row that has one, at this log-probability."""
+    """Set, in place, all but the forced token of each row that has one to -inf."""
     row_N = (forced_R != FREE).nonzero()[:, 0]
     log_probs_RV[row_N] = -torch.inf
     log_probs_RV[row_N, forced_R[row_N]] = log_prob_R[row_N]
 
 
 def check_lengths(max_lengths: Tensor | Sequence[int], sentences: int) -> list[int]:
-    """One maximum length a sentence, as whole numbers, each at least 1."""
+    """One maximum length per sentence, each at least 1."""
     lengths: list[int] = max_lengths.tolist() if isinstance(max_lengths, Tensor) else list(max_lengths)
     if len(lengths) != sentences:
         raise ConfigError(f"there are {sentences} sentences but {len(lengths)} maximum lengths; give one each")
@@ -116,7 +119,7 @@ def forced_now(forced_BP: Tensor | None, sentence_R: Tensor, position: int) -> T
 
 
 def check_ids(ids: Sequence[int], what: str) -> None:
-    """Refuse ids that only the search itself may place."""
+    """Refuse special ids, which only the search itself may add."""
     for name, special in (("padding", PAD), ("begin", BOS), ("end", EOS)):
         if special in ids:
-            raise ConfigError(f"{what} contains the {name} token (id {special}); give the pieces of the text alone")
+            raise ConfigError(f"{what} contains the {name} token (id {special}); give the ids of the text only")

@@ -1,9 +1,9 @@
-"""The Transformer, laid out for translating fast: the mathematics of models/transformer.py and beam.py in C++.
+"""Fast translation: the mathematics of models/transformer.py and of beam.py in C++.
 
-Weights are laid out once, in float32, bf16 or int8 (products.h); a whole search through a batch is one call
-(engine.cpp), which holds one thread and frees Python for others: several batches are searched at once, a core each.
-Searches with wishes of their own (a forced prefix, blocked n-grams, sampling, an observer) go step by step, and take
-from here the same steps that they take from a model.
+Weights are packed once, in float32, bf16 or int8. The search of a whole batch is one call (engine.cpp), which runs on
+one thread and releases Python's lock: several batches are searched in parallel, one core per batch. Constrained
+searches (a forced prefix, blocked n-grams, sampling, an observer) run in Python, step by step, with the engine in place
+of the model.
 
 Shapes: B sentences, M source length, R rows, V vocabulary.
 """
@@ -29,7 +29,7 @@ from regard.core.feedforward import FeedForward
 from regard.core.norms import LayerNorm
 from regard.core.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions, sinusoids
 from regard.core.precision import choose_dtype, cpu_has_vnni
-from regard.decode.constraints import NEVER_CHOSEN, not_numbers
+from regard.decode.constraints import SUPPRESSED_IDS, non_finite_error
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 from regard.decode.protocols import SearchModel
 from regard.errors import ConfigError
@@ -41,7 +41,7 @@ from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 SOURCE = Path(loader.__file__).with_name("engine.cpp")
 NumberFormat = Literal["float32", "bfloat16", "int8"]
-NUMBER_FORMATS: tuple[NumberFormat, ...] = ("float32", "bfloat16", "int8")  # as engine.cpp numbers them
+NUMBER_FORMATS: tuple[NumberFormat, ...] = ("float32", "bfloat16", "int8")  # in the order of engine.cpp's enumeration
 ACTIVATIONS = {"relu": 0, "gelu": 1, "swiglu": 2, "swish": 3}
 SUPPORT = Support(
     "the engine",
@@ -140,17 +140,17 @@ def build_engine(model: TranslationModel, form: NumberFormat) -> Engine | None:
 
 
 class Engine:
-    """Offers a search what the model itself does (decode/protocols.py), and whole beam searches besides."""
+    """A SearchModel (decode/protocols.py) that also runs whole beam searches."""
 
     def __init__(self, model: Transformer, form: NumberFormat, native: ctypes.CDLL) -> None:
         self.model, self.form = model, form
         self.call = {name: bind(native, f"regard_{name}", *kinds) for name, kinds in FUNCTIONS.items()}
         self.src_positions = PositionTable(model.src_positions, model.config.d_model)
         self.tgt_positions = PositionTable(model.tgt_positions, model.config.d_model)
-        # Embeddings and norms stay where they are, also when the model moves on (model.double()); matrices are packed.
+        # The C++ side packs the matrices, but reads embeddings and norms in place: these references keep them alive.
         self.weights = [tensor.detach() for tensor in list_weights(model)]
         addresses = np.array([tensor.data_ptr() for tensor in self.weights], np.uint64)
-        barred = np.array(NEVER_CHOSEN, np.int64)
+        suppressed = np.array(SUPPRESSED_IDS, np.int64)
         c = model.config
         norm = model.encoder[0].around_ffn.norm
         sizes = Sizes(
@@ -161,16 +161,16 @@ class Engine:
         scale = model.tgt_embedding.scale
         self.handle = self.call["engine"](
             *(NUMBER_FORMATS.index(form), ctypes.addressof(sizes), norm.eps, scale),  # type: ignore[union-attr]
-            *(addresses.ctypes.data, barred.ctypes.data, len(barred)),
+            *(addresses.ctypes.data, suppressed.ctypes.data, len(suppressed)),
         )
-        self.allowed: npt.NDArray[np.int64] | None = None  # the only tokens to write, in order
+        self.allowed: npt.NDArray[np.int64] | None = None  # None: the whole vocabulary
         self.whole: Engine | None = None
         weakref.finalize(self, self.call["engine_free"], self.handle)
 
     def restricted(self, allowed: npt.NDArray[np.int64]) -> Engine:
-        """The same engine, which writes these tokens only; to it, there are no others.
+        """The same engine, restricted to these tokens, which are sorted and unique.
 
-        They stand in order, each once. Its probabilities are among these: others are not even computed.
+        Probabilities are normalised over these; the logits of the others are not computed.
         """
         size = self.model.config.tgt_vocab_size
         assert len(allowed)
@@ -178,7 +178,7 @@ class Engine:
         assert (np.diff(allowed) > 0).all()
         smaller = copy.copy(self)
         smaller.allowed = np.ascontiguousarray(allowed, np.int64)
-        smaller.whole = self  # to whom the handle belongs
+        smaller.whole = self  # the owner of the handle
         return smaller
 
     @property
@@ -186,22 +186,24 @@ class Engine:
         return self.model.longest_target
 
     def __call__(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
-        """Whole targets gain nothing from an engine: the model's own logits."""
+        """The model's own logits: the engine has no advantage for whole targets."""
         return self.model(src_BM, tgt_BL)  # type: ignore[no-any-return]
 
     def sources(self, src_BM: Tensor, max_length: int) -> Sources:
-        if src_BM.numel() and src_BM.max() >= self.model.config.src_vocab_size:  # there is no row to read
+        if (
+            src_BM.numel() and src_BM.max() >= self.model.config.src_vocab_size
+        ):  # the C++ side would read beyond the table
             raise IndexError(f"source token {src_BM.max()}, but this model has only {self.model.config.src_vocab_size}")
         real_BM = src_BM != PAD
         return Sources(self, src_BM[real_BM].numpy(), real_BM.sum(dim=1).numpy(), max_length)
 
     def begin(self, src_BM: Tensor, max_length: int) -> EngineState:
-        """Encode, and make room for `max_length` target tokens; one row a sentence."""
+        """Encode, and allocate caches for `max_length` target tokens; one row per sentence."""
         sources = self.sources(src_BM, max_length)
         return EngineState(self, self.call["begin"](self.handle, sources.address), sources, max_length)
 
     def step(self, tokens_R: Tensor, state: EngineState) -> Tensor:
-        """Feed one token a row; logits_RV of the next."""
+        """Feed one token per row; logits_RV of the next."""
         state.take_room()
         logits_RV = torch.empty(len(tokens_R), self.model.config.tgt_vocab_size)
         tokens_R = tokens_R.contiguous()
@@ -211,25 +213,25 @@ class Engine:
     def beam_search(
         self, src_BM: Tensor, beam: int, length_penalty: float, max_lengths: Sequence[int], n_best: int
     ) -> list[list[Hypothesis]]:
-        """What beam.py finds by the paper's rule, in one call. There is at least one source."""
+        """The result of beam.py by the paper's rule, in one call, for at least one source."""
         room, places = max(max_lengths), len(src_BM) * n_best
         sources = self.sources(src_BM, room)
         divisors = np.array([length_penalty_divisor(length, length_penalty) for length in range(room + 1)])
         limits = np.array(max_lengths, np.int64)
-        found_ids, log_probs = np.empty((places, room), np.int64), np.empty((places, room), np.float32)
+        ids, log_probs = np.empty((places, room), np.int64), np.empty((places, room), np.float32)
         totals, lengths = np.empty(places, np.float32), np.empty(places, np.int64)
-        finished = np.empty(places, np.int8)  # −1: nothing was found
+        finished = np.empty(places, np.int8)  # −1: no hypothesis
         how = Search(
-            *(beam, n_best, limits.ctypes.data, divisors.ctypes.data, room, found_ids.ctypes.data),
+            *(beam, n_best, limits.ctypes.data, divisors.ctypes.data, room, ids.ctypes.data),
             *(log_probs.ctypes.data, totals.ctypes.data, lengths.ctypes.data, finished.ctypes.data),
         )
         if place := self.call["search"](self.handle, sources.address, ctypes.addressof(how), BOS, EOS):
-            raise not_numbers(place)
+            raise non_finite_error(place)
         results: list[list[Hypothesis]] = [[] for _ in src_BM]
         for at in range(places):
             if finished[at] >= 0:
                 length, total = int(lengths[at]), float(totals[at])
-                written = tuple(found_ids[at, : length - bool(finished[at])].tolist())
+                written = tuple(ids[at, : length - bool(finished[at])].tolist())
                 tokens = tuple(log_probs[at, :length].tolist())
                 one = Hypothesis(written, total / float(divisors[length]), total, tokens, bool(finished[at]))
                 results[at // n_best].append(one)
@@ -237,7 +239,7 @@ class Engine:
 
 
 class Sources:
-    """Sentences one after the other, and what else the engine wants to know of them; holds what it points to."""
+    """Concatenated source sentences, their lengths and position tables; owns the memory that its table points to."""
 
     def __init__(self, engine: Engine, ids: Any, lengths: Any, max_length: int) -> None:
         self.ids, self.lengths = np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(lengths, np.int64)
@@ -258,17 +260,17 @@ class Sources:
 
 
 class EngineState:
-    """What a search remembers: the sources' keys and values, the past's, and who stood where."""
+    """The keys and values of a search in the C++ engine."""
 
     def __init__(self, engine: Engine, handle: int, sources: Sources, room: int) -> None:
         self.engine, self.handle = engine, handle
         self.room = room  # tokens that can still be fed
-        self.sources = sources  # whose table of positions is read at every step
+        self.sources = sources  # kept alive: every step reads its position table
         weakref.finalize(self, free_state, engine, handle)
 
     def take_room(self) -> None:
         if self.room == 0:  # the C++ side would write beyond its cache
-            raise IndexError("there was room for as many target tokens as were fed; begin with a larger max_length")
+            raise IndexError("the cache is full: begin with a larger max_length")
         self.room -= 1
 
     def reorder(self, rows_R: Tensor) -> None:
@@ -277,15 +279,12 @@ class EngineState:
 
 
 def free_state(engine: Engine, handle: int) -> None:
-    """Holds the engine until then: what the state has borrowed goes back to it."""
+    """The argument keeps the engine alive until its state is freed, which returns the workspace to it."""
     engine.call["state_free"](handle)
 
 
 class PositionTable:
-    """A row a place, as many as are needed: what is added to the embeddings, or rotary's cosines and sines.
-
-    None where there are no positions.
-    """
+    """One row per position: what is added to the embeddings, or the cosines and sines of rotary positions."""
 
     def __init__(self, positions: Positions, d_model: int) -> None:
         self.positions, self.d_model = positions, d_model
@@ -294,12 +293,13 @@ class PositionTable:
             self.table_LD = positions.table_LD.detach()
 
     def up_to(self, length: int) -> Tensor | None:
+        """At least `length` rows; None where the model has no positions."""
         if type(self.positions) is Positions:
             return None
         if isinstance(self.positions, LearnedPositions):
             self.positions.check(length)
             return self.table_LD
-        table_LD = self.table_LD  # read once: another thread may put a shorter one there
+        table_LD = self.table_LD  # read once: another thread may replace it by a shorter one
         if length > len(table_LD):
             self.table_LD = table_LD = self.rows(max(length, 256, 2 * len(table_LD)))
         return table_LD
@@ -315,7 +315,7 @@ class PositionTable:
 
 
 def list_weights(model: Transformer) -> list[Tensor]:
-    """Every parameter that the engine takes, in its order."""
+    """The parameters in the order in which engine.cpp reads them."""
     listed: list[Tensor] = [model.src_embedding.weight, model.tgt_embedding.weight]
 
     def linear(part: nn.Module) -> None:
@@ -349,7 +349,7 @@ def list_weights(model: Transformer) -> list[Tensor]:
 
 
 def bind(native: ctypes.CDLL, name: str, result: Any, arguments: Sequence[Any]) -> ctypes._NamedFuncPointer:
-    """A function with the kinds of its arguments told once, so that a call takes plain numbers."""
+    """A C function with its result and argument types declared, so that calls take plain numbers."""
     function = native[name]
     function.restype, function.argtypes = result, arguments
     return function

@@ -1,10 +1,10 @@
-"""A translation with its probabilities, and the rows of those that are still being written.
+"""A translation with its probabilities, and the rows of the active hypotheses of a search.
 
 Score = log P(y | x) / lp(y), with lp(y) = ((5 + |y|) / 6)^α as in "Attention Is All You Need", section 6.1,
 after Wu et al. 2016, section 7, equation 14. |y| counts the EOS; the coverage penalty is not used. By the rule
 "huggingface", lp(y) = |y|^α.
 
-Shapes: B sentences, R rows = hypotheses alive, N rows picked, T tokens so far.
+Shapes: B sentences, R rows = active hypotheses, N rows selected, T tokens so far.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Hypothesis:
     score: float  # length-normalised
     log_prob: float  # the sum of token_log_probs
     token_log_probs: tuple[float, ...]  # one per id, and one for EOS if finished
-    finished: bool  # ended with EOS, rather than cut at the maximum length or with every next token forbidden
+    finished: (
+        bool  # ended with EOS; false where truncated at the maximum length, or where every next token was forbidden
+    )
 
 
 def length_penalty_divisor(length: int, alpha: float, rule: BeamRule = "paper") -> float:
@@ -42,7 +44,7 @@ def length_penalty_divisor(length: int, alpha: float, rule: BeamRule = "paper") 
 
 @dataclass(frozen=True)
 class ActiveHypotheses:
-    """The hypotheses alive, all of the same length; rows stand in the order of their sentences."""
+    """The active hypotheses, all of the same length; rows are ordered by sentence."""
 
     sentence: Tensor  # (R)
     ids: Tensor  # (R, T), without BOS
@@ -51,7 +53,7 @@ class ActiveHypotheses:
 
     @classmethod
     def start(cls, sentences: int, device: torch.device) -> ActiveHypotheses:
-        """One empty hypothesis a sentence."""
+        """One empty hypothesis per sentence."""
         return cls(
             sentence=torch.arange(sentences, device=device),
             ids=torch.empty(sentences, 0, dtype=torch.int64, device=device),
@@ -60,7 +62,7 @@ class ActiveHypotheses:
         )
 
     def pick(self, rows_N: Tensor) -> ActiveHypotheses:
-        """These rows only: their numbers, or a boolean mask."""
+        """These rows only: their indices, or a boolean mask."""
         return ActiveHypotheses(self.sentence[rows_N], self.ids[rows_N], self.log_probs[rows_N], self.total[rows_N])
 
     def extend(self, rows_N: Tensor, token_N: Tensor, log_prob_N: Tensor) -> ActiveHypotheses:

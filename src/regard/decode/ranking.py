@@ -3,7 +3,7 @@
 `torch.topk` leaves the choice among equal values open. Logits computed in bfloat16 are often equal, and a
 translation must not depend on the device, nor on the size of k.
 
-Shapes: N rows, W values a row, K best.
+Shapes: N rows, W values per row, K best.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from torch import Tensor
 
 
 def select_best(values_NW: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """(best_NK, index_NK): the k largest values of each row, largest first, and where they stand."""
+    """(best_NK, index_NK): the k largest values of each row, largest first, and their indices."""
     width = values_NW.shape[1]
     if k >= width:
         return torch.sort(values_NW, dim=1, descending=True, stable=True)
-    # One more than asked: if it equals the last one taken, which of the equals were taken is chance.
+    # One more than needed: if it equals the last one taken, topk's choice among the equals is arbitrary.
     top_NK1, index_NK1 = values_NW.topk(k + 1, dim=1)
     index_NK = index_NK1[:, :k]
     tied_N = (top_NK1[:, k - 1] == top_NK1[:, k]) & (top_NK1[:, k] > -torch.inf)

@@ -1,7 +1,7 @@
-"""A model that writes some tokens only: to a search, there are no others, and probabilities are among these.
+"""A model whose vocabulary is restricted to some tokens; probabilities are normalised over these.
 
-An engine does not even compute the others (engine.py); any other model has them masked out of its logits, which gives
-the same search. A constraint (constraints.py) is something else: it leaves the model's probabilities as they are.
+The engine does not compute the others at all (engine.py); other models have them masked out of their logits, which
+gives the same search. A constraint (constraints.py), in contrast, leaves the model's probabilities as they are.
 
 Shapes: R rows, V vocabulary, B sentences, L target length, M source length.
 """
@@ -20,12 +20,12 @@ from regard.decode.protocols import SearchModel, State
 
 
 def restrict(model: SearchModel[Any], allowed: npt.NDArray[np.int64]) -> SearchModel[Any]:
-    """The model for a batch whose translations are made of these tokens."""
+    """The model, restricted to these tokens."""
     return model.restricted(allowed) if isinstance(model, Engine) else Restricted(model, allowed)
 
 
 class Restricted(Generic[State]):
-    """Any model with all other tokens at -inf."""
+    """A model with the logits of all other tokens at -inf."""
 
     def __init__(self, model: SearchModel[State], allowed: npt.NDArray[np.int64]) -> None:
         self.model = model
@@ -39,12 +39,12 @@ class Restricted(Generic[State]):
         return self.model.begin(src_BM, max_length)
 
     def step(self, tokens_R: Tensor, state: State) -> Tensor:
-        return self.close(self.model.step(tokens_R, state))
+        return self.mask(self.model.step(tokens_R, state))
 
     def __call__(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
-        return self.close(self.model(src_BM, tgt_BL))
+        return self.mask(self.model(src_BM, tgt_BL))
 
-    def close(self, logits: Tensor) -> Tensor:
-        closed_V = torch.ones(logits.shape[-1], dtype=torch.bool, device=logits.device)
-        closed_V[self.allowed.to(logits.device)] = False
-        return logits.masked_fill(closed_V, -torch.inf)
+    def mask(self, logits: Tensor) -> Tensor:
+        masked_V = torch.ones(logits.shape[-1], dtype=torch.bool, device=logits.device)
+        masked_V[self.allowed.to(logits.device)] = False
+        return logits.masked_fill(masked_V, -torch.inf)

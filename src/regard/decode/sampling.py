@@ -1,11 +1,11 @@
-"""Sampling: each token is drawn from the model's distribution, made sharper or cut to its likeliest part.
+"""Sampling from the model's distribution, with temperature, top-k and top-p.
 
 Temperature first, then top-k (Fan et al. 2018), then top-p, the nucleus (Holtzman et al. 2020,
-section 3.1). Every draw inverts the cumulative distribution at one uniform number, and those numbers depend on
-the sentence's own seed alone: neither the other sentences of a batch nor its size change a sample.
+section 3.1). Each token inverts the cumulative distribution at one uniform random number. These numbers depend
+on the sentence's own seed only, so that neither the other sentences of a batch nor its size change a sample.
 
-Shapes: B sentences, S samples in all = sentences · n_samples, R rows = samples alive, V vocabulary,
-M source length, L longest target, C candidates of a row, likeliest first.
+Shapes: B sentences, S samples = sentences · n_samples, R rows = active samples, V vocabulary,
+M source length, L longest target, C candidates of a row, most probable first.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def sample_search(
     no_repeat_ngram: int = 0,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
-    """`n_samples` translations of each source, in the order drawn.
+    """`n_samples` translations of each source, in the order sampled.
 
-    `seeds` has one number a sentence (see `spread_seed`). The log-probabilities are the model's own, before
-    temperature and cuts; `length_penalty` enters the scores only. top_k = 0 and top_p = 1 cut nothing.
+    `seeds` has one seed per sentence (see `spread_seed`). The log-probabilities are the model's own, before
+    temperature, top-k and top-p; `length_penalty` affects the scores only. top_k = 0 and top_p = 1 turn them off.
     """
     check_options(temperature, top_k, top_p, n_samples)
     lengths = check_lengths(max_lengths, src_BM.shape[0])
@@ -59,28 +59,28 @@ def sample_search(
     found: dict[int, Hypothesis] = {}
     state = model.begin(src_BM, max(lengths))
     move_rows(state, owner_S, before=len(lengths))
-    living = ActiveHypotheses.start(len(owner_S), src_BM.device)
-    tokens_R = torch.full_like(living.sentence, BOS)
+    active = ActiveHypotheses.start(len(owner_S), src_BM.device)
+    tokens_R = torch.full_like(active.sentence, BOS)
     for position in range(max(lengths)):
         logits_RV = model.step(tokens_R, state)
-        forced_R = forced_now(forced_BP, owner_S[living.sentence], position)
-        log_probs_RV = allow(logits_RV, living.ids, forced_R, no_repeat_ngram)
+        forced_R = forced_now(forced_BP, owner_S[active.sentence], position)
+        log_probs_RV = allow(logits_RV, active.ids, forced_R, no_repeat_ngram)
         stuck_R = log_probs_RV.amax(dim=1) == -torch.inf
-        found.update(living.pick(stuck_R).hypotheses(False, length_penalty, rule))
+        found.update(active.pick(stuck_R).hypotheses(False, length_penalty, rule))
         parent_R = (~stuck_R).nonzero()[:, 0]
         log_probs_RV = log_probs_RV[parent_R]
-        uniform_R = uniform_SL[living.sentence[parent_R], position]
+        uniform_R = uniform_SL[active.sentence[parent_R], position]
         tokens_R = draw_tokens(log_probs_RV, uniform_R, temperature, top_k, top_p)
-        living = living.extend(parent_R, tokens_R, log_probs_RV.gather(1, tokens_R[:, None])[:, 0])
+        active = active.extend(parent_R, tokens_R, log_probs_RV.gather(1, tokens_R[:, None])[:, 0])
         ended_R = tokens_R == EOS
-        cut_R = ~ended_R & (length_S[living.sentence] == position + 1)
-        found.update(living.pick(ended_R).hypotheses(True, length_penalty, rule))
-        found.update(living.pick(cut_R).hypotheses(False, length_penalty, rule))
+        cut_R = ~ended_R & (length_S[active.sentence] == position + 1)
+        found.update(active.pick(ended_R).hypotheses(True, length_penalty, rule))
+        found.update(active.pick(cut_R).hypotheses(False, length_penalty, rule))
         rows_R = (~ended_R & ~cut_R).nonzero()[:, 0]
         if rows_R.numel() == 0:
             break
         move_rows(state, parent_R[rows_R], before=len(stuck_R))
-        living, tokens_R = living.pick(rows_R), tokens_R[rows_R]
+        active, tokens_R = active.pick(rows_R), tokens_R[rows_R]
     return [[found[b * n_samples + sample] for sample in range(n_samples)] for b in range(len(lengths))]
 
 
@@ -88,21 +88,21 @@ def check_options(temperature: float, top_k: int, top_p: float, n_samples: int) 
     if not temperature > 0:
         raise ConfigError(f"temperature = {temperature} is not possible; it must be above 0 (top_k = 1 is greedy)")
     if top_k < 0:
-        raise ConfigError(f"top_k = {top_k} is too small; the least is 0, which cuts nothing")
+        raise ConfigError(f"top_k = {top_k} is too small; the least is 0, which turns it off")
     if not 0 <= top_p <= 1:
-        raise ConfigError(f"top_p = {top_p} is not possible; it must be from 0 to 1, and 1 cuts nothing")
+        raise ConfigError(f"top_p = {top_p} is not possible; it must be from 0 to 1, and 1 turns it off")
     if n_samples < 1:
         raise ConfigError(f"n_samples = {n_samples} is too small; the least is 1")
 
 
 def spread_seed(seed: int, indices: Sequence[int]) -> list[int]:
-    """A seed for each sentence, mixed from the run's seed and the sentence's own number."""
+    """A seed for each sentence, derived from the run's seed and the sentence's index."""
     digests = [hashlib.blake2b(f"{seed}:{index}".encode(), digest_size=7).digest() for index in indices]
     return [int.from_bytes(digest, "little") for digest in digests]
 
 
 def draw_uniforms(seeds: Sequence[int], lengths: Sequence[int], n_samples: int) -> Tensor:
-    """uniform_SL: one number in [0, 1) for each token that could be drawn, each sentence from its own seed."""
+    """uniform_SL: one number in [0, 1) for each token that could be sampled, each sentence from its own seed."""
     uniform_SL = torch.zeros(len(seeds) * n_samples, max(lengths))
     for b, (seed, length) in enumerate(zip(seeds, lengths, strict=True)):
         generator = torch.Generator().manual_seed(seed)
@@ -112,29 +112,29 @@ def draw_uniforms(seeds: Sequence[int], lengths: Sequence[int], n_samples: int) 
 
 
 def uniforms(seeds: Sequence[int]) -> Iterator[Tensor]:
-    """uniform_R for one token after the other, without end: what `draw_uniforms` has for one sample a seed."""
+    """uniform_R of one token after the other, endlessly: the numbers of `draw_uniforms` for one sample per seed."""
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     while True:
         yield torch.cat([torch.rand(1, generator=generator) for generator in generators])
 
 
 def draw_tokens(log_probs_RV: Tensor, uniform_R: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:
-    """tokens_R: one token a row, by inverting the cut distribution at `uniform_R`."""
+    """tokens_R: one token per row, by inverting the truncated distribution at `uniform_R`."""
     best_RC, token_RC = select_best(log_probs_RV, top_k or log_probs_RV.shape[1])
     prob_RC = torch.softmax(best_RC / temperature, dim=1)
     prob_RC = prob_RC.masked_fill(~in_nucleus(prob_RC, top_p), 0.0)
     cumulative_RC = prob_RC.cumsum(dim=1)
     target_R1 = uniform_R[:, None].to(prob_RC.dtype) * cumulative_RC[:, -1:]
     choice_R1 = (cumulative_RC <= target_R1).sum(dim=1, keepdim=True)
-    # Rounding may carry the target to the very end, past the last token that is possible at all.
+    # Rounding may move the target past the last token with a probability above 0.
     last_R1 = (prob_RC > 0).sum(dim=1, keepdim=True) - 1
     return token_RC.gather(1, torch.minimum(choice_R1, last_R1))[:, 0]
 
 
 def in_nucleus(prob_RC: Tensor, top_p: float) -> Tensor:
-    """Where the fewest, likeliest tokens stand whose probabilities sum to top_p; the first one always does."""
+    """A mask of the fewest most probable tokens whose probabilities sum to top_p; the first is always in it."""
     if top_p >= 1:
         return torch.ones_like(prob_RC, dtype=torch.bool)
-    kept_RC = prob_RC.cumsum(dim=1) - prob_RC < top_p
-    kept_RC[:, 0] = True
-    return kept_RC
+    nucleus_RC = prob_RC.cumsum(dim=1) - prob_RC < top_p
+    nucleus_RC[:, 0] = True
+    return nucleus_RC

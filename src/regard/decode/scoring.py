@@ -1,4 +1,4 @@
-"""The probability that a model gives to a translation one already has: teacher forcing, all tokens at once.
+"""The probability that a model gives to a given translation: teacher forcing, all tokens at once.
 
 log P(y | x) = Σ_t log P(y_t | y_<t, x), the EOS included: the same number a search reports for what it finds.
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.config import BeamRule
-from regard.decode.constraints import check_ids, not_numbers
+from regard.decode.constraints import check_ids, non_finite_error
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 from regard.decode.protocols import SearchModel, State
 from regard.errors import ConfigError
@@ -50,7 +50,7 @@ def score_translations(
         token_log_probs = tuple(row[: len(ids) + 1])
         for place, log_prob in enumerate(token_log_probs, start=1):
             if math.isnan(log_prob):
-                raise not_numbers(place)
+                raise non_finite_error(place)
         total = sum(token_log_probs)
         score = total / length_penalty_divisor(len(token_log_probs), length_penalty, rule)
         scored.append(Hypothesis(tuple(ids), score, total, token_log_probs, finished=True))

@@ -1,4 +1,4 @@
-"""Many sentences through a search: cut into batches of like length, searched as asked, put back in order."""
+"""Search for the translations of many sentences: batches of similar length, results in the order of the input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from regard.decode.shortlist import Shortlist
 from regard.tokenizers.special_ids import EOS, PAD
 
 Ids = Sequence[int]
-# An engine's batch, at most: int8 is slower beyond, float32 a little faster, and the last batches keep a core waiting.
+# Maximum batch of the engine: larger ones are slower in int8, a little faster in float32, and leave cores idle at the
+# end.
 ENGINE_TOKENS = 768
 
 
@@ -35,7 +36,7 @@ def pad_sources(sources: Sequence[Ids], device: torch.device) -> Tensor:
 def search(
     model: SearchModel[State],
     sources: Sequence[Ids],
-    how: DecodeConfig,
+    config: DecodeConfig,
     device: torch.device,
     n_best: int = 1,
     prefixes: Sequence[Ids] | None = None,
@@ -43,13 +44,14 @@ def search(
     observe: Callable[[BeamStep], None] | None = None,
     shortlist: Shortlist | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each source (ids without EOS), in the order given. `done` hears which are found.
+    """The best hypotheses of each source (ids without EOS), in the order given. `done` is called with the
+    indices of each batch when it is finished, `observe` at every step of a beam search.
 
-    `observe` hears of every step of a beam search. With a `shortlist`, the words of a translation are those that the
-    sources of its batch may need: so what is found may depend on what else is translated.
+    With a `shortlist`, translations consist of the tokens that the sources of the batch may need, so that a result may
+    depend on the other sentences of the batch.
     """
-    rows = how.beam if how.method == "beam" else n_best  # per sentence; what they take must not grow with them
-    budget = max(1, how.batch_tokens * 4 // max(rows, 4))
+    rows = config.beam if config.method == "beam" else n_best  # per sentence; memory must not grow with their number
+    budget = max(1, config.batch_tokens * 4 // max(rows, 4))
     sizes = [len(ids) + 1 for ids in sources]
 
     def find(batch: list[int]) -> list[list[Hypothesis]]:
@@ -57,16 +59,16 @@ def search(
         src_BM = pad_sources(chosen, device)
         forced = None if prefixes is None else [prefixes[i] for i in batch]
         searched = model if shortlist is None else restrict(model, shortlist.allowed(chosen, forced or ()))
-        lengths = limit_lengths(src_BM, how.max_length_ratio, how.max_length_extra)
-        if forced is not None:  # what is forced comes on top of the room for a translation
+        lengths = limit_lengths(src_BM, config.max_length_ratio, config.max_length_extra)
+        if forced is not None:  # the prefix does not count towards the maximum length
             lengths = [length + len(prefix) for length, prefix in zip(lengths, forced, strict=True)]
         if model.longest_target is not None:
             lengths = [min(length, model.longest_target) for length in lengths]
-        return search_batch(searched, src_BM, how, lengths, n_best, forced, batch, observe)
+        return search_batch(searched, src_BM, config, lengths, n_best, forced, batch, observe)
 
     found: dict[int, list[Hypothesis]] = {}
     workers = torch.get_num_threads() if isinstance(model, Engine) and observe is None else 1
-    if workers > 1:  # an engine's search holds one thread
+    if workers > 1:  # a search of the engine runs on one thread
         batches = share_batches(sizes, min(budget, ENGINE_TOKENS), workers)
         with ThreadPoolExecutor(workers) as pool:
             for batch, results in zip(batches, pool.map(find, batches), strict=True):
@@ -82,24 +84,24 @@ def search(
 def search_batch(
     model: SearchModel[State],
     src_BM: Tensor,
-    how: DecodeConfig,
+    config: DecodeConfig,
     lengths: list[int],
     n_best: int,
     prefixes: Sequence[Ids] | None,
     indices: Sequence[int],
     observe: Callable[[BeamStep], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    match how.method:
+    match config.method:
         case "beam":
             return beam_search(
                 model,
                 src_BM,
-                beam=how.beam,
-                length_penalty=how.length_penalty,
-                rule=how.beam_rule,
+                beam=config.beam,
+                length_penalty=config.length_penalty,
+                rule=config.beam_rule,
                 max_lengths=lengths,
                 n_best=n_best,
-                no_repeat_ngram=how.no_repeat_ngram,
+                no_repeat_ngram=config.no_repeat_ngram,
                 prefixes=prefixes,
                 observe=observe,
             )
@@ -107,16 +109,16 @@ def search_batch(
             return sample_search(
                 model,
                 src_BM,
-                temperature=how.temperature,
-                top_k=how.top_k,
-                top_p=how.top_p,
-                seeds=spread_seed(how.seed, indices),
+                temperature=config.temperature,
+                top_k=config.top_k,
+                top_p=config.top_p,
+                seeds=spread_seed(config.seed, indices),
                 max_lengths=lengths,
                 n_samples=n_best,
-                length_penalty=how.length_penalty,
-                rule=how.beam_rule,
-                no_repeat_ngram=how.no_repeat_ngram,
+                length_penalty=config.length_penalty,
+                rule=config.beam_rule,
+                no_repeat_ngram=config.no_repeat_ngram,
                 prefixes=prefixes,
             )
         case _:
-            assert_never(how.method)
+            assert_never(config.method)

@@ -1,8 +1,8 @@
-"""Which target pieces a translation may need, by the pieces of its source: a lexical shortlist (Jean et al. 2015, 3.2).
+"""A lexical shortlist (Jean et al. 2015, 3.2): the target pieces that a translation may need, by its source pieces.
 
-For each source piece: the target pieces it is mostly translated by (data/ibm_model_1.py) and the one that is written
-the same, so that names can be copied. For every source: the most frequent target pieces, the end of the sentence, and
-the bytes, with which any text can be written. In a model folder it is one safetensors file of three arrays.
+For each source piece: its most probable translations (data/ibm_model_1.py) and the identical target piece, so that
+names can be copied. For every source: the most frequent target pieces, EOS, and the byte pieces, which can express any
+text. In a model folder it is one safetensors file of three arrays.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from regard.text.normalise import SPACE_MARK
 from regard.tokenizers.pair import TokenizerPair
 from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
-TRANSLATIONS = 100  # of a source piece
+TRANSLATIONS = 100  # per source piece
 FREQUENT = 400
 COUNTED_AT_ONCE = 1 << 22
 
@@ -42,17 +42,17 @@ class Shortlist:
     pieces: npt.NDArray[np.int32]
 
     def allowed(self, sources: Iterable[Sequence[int]], prefixes: Iterable[Sequence[int]] = ()) -> Tokens:
-        """Every token that translations of these sources may be made of, in order; forced prefixes can be written."""
+        """Every token that translations of these sources may contain, those of forced prefixes included; sorted."""
         known = {token for ids in sources for token in ids if token < len(self.starts) - 1}
         lists = [self.pieces[self.starts[token] : self.starts[token + 1]] for token in known]
         forced = np.array([token for ids in prefixes for token in ids], np.int64)
-        open_V = np.zeros(max(self.size, int(forced.max(initial=0)) + 1), bool)  # several times as fast as sorting
-        open_V[np.concatenate([self.always, forced, *lists])] = True
-        return np.flatnonzero(open_V)
+        allowed_V = np.zeros(max(self.size, int(forced.max(initial=0)) + 1), bool)  # several times faster than sorting
+        allowed_V[np.concatenate([self.always, forced, *lists])] = True
+        return np.flatnonzero(allowed_V)
 
     @cached_property
     def size(self) -> int:
-        """One more than the largest token of it."""
+        """One more than the largest token id in it."""
         return int(max(self.always.max(initial=0), self.pieces.max(initial=0))) + 1
 
     def to_bytes(self) -> bytes:
@@ -67,7 +67,7 @@ def learn_shortlist(
     translations: int = TRANSLATIONS,
     frequent: int = FREQUENT,
 ) -> Shortlist:
-    """What the training pairs tell, with so many pieces for each source piece and so many for all."""
+    """From training pairs: `translations` pieces per source piece, and the `frequent` most frequent ones."""
     src_size, tgt_size = tokenizer.src.size, tokenizer.tgt.size
     most_frequent = np.argsort(-count_pieces(stores, tgt_size), kind="stable")[:frequent]
     always = np.unique(np.concatenate([[PAD, UNK, BOS, EOS], most_frequent, writing_pieces(tokenizer)]))
@@ -91,14 +91,14 @@ def count_pieces(stores: Sequence[PairStore], size: int) -> Tokens:
 
 
 def writing_pieces(tokenizer: TokenizerPair) -> list[int]:
-    """What any text can be written with, in a vocabulary that has bytes: these, and the space."""
+    """The pieces that can express any text, in a vocabulary with byte pieces: the bytes and the space."""
     target = tokenizer.tgt
     pieces = target.pieces(range(target.size))
     return [token for token, piece in enumerate(pieces) if piece == SPACE_MARK or target.kind_of(token) == "byte"]
 
 
 def load_shortlist(folder: Path, tgt_size: int) -> Shortlist:
-    """That of a model folder whose sums have been checked."""
+    """The shortlist of a model folder whose checksums have been verified."""
     content = read_shortlist(folder)
     if content is None:
         raise ConfigError(f"{folder} has no shortlist; make one with: regard shortlist {folder} --recipe RECIPE")
@@ -106,11 +106,13 @@ def load_shortlist(folder: Path, tgt_size: int) -> Shortlist:
         arrays = load(content)
         found = Shortlist(arrays["always"], arrays["starts"], arrays["pieces"])
     except (SafetensorError, KeyError):
-        raise ModelFolderError(f"{folder / SHORTLIST} is no shortlist; make it again with regard shortlist") from None
+        raise ModelFolderError(
+            f"{folder / SHORTLIST} is not a shortlist; make it again with regard shortlist"
+        ) from None
     for tokens in (found.always, found.pieces):
         if tokens.size and not 0 <= tokens.min() <= tokens.max() < tgt_size:
             raise ModelFolderError(
-                f"{folder / SHORTLIST} is that of another model: its pieces go up to {tokens.max()}, where the "
-                f"model's vocabulary has {tgt_size}; make it again with regard shortlist"
+                f"{folder / SHORTLIST} belongs to another model: it has piece {tokens.max()}, but the "
+                f"model's vocabulary has {tgt_size} pieces; make it again with regard shortlist"
             )
     return found

@@ -1,4 +1,4 @@
-"""How good translations are: sacreBLEU's BLEU and chrF, with the signatures that make a figure comparable."""
+"""Translation quality: BLEU and chrF by sacreBLEU, with the signatures that make scores comparable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sacrebleu.significance import PairedTest
 
 from regard.errors import DataError
 
-# Languages that write no spaces: words are split by sacreBLEU's own rules, or every character is one.
+# Languages written without spaces: sacreBLEU's own word segmentation, or one token per character.
 TOKENIZE = {"zh": "zh", "yue": "zh", "wuu": "zh", "lzh": "zh"} | dict.fromkeys(("ja", "th", "lo", "my", "km"), "char")
 
 
@@ -24,7 +24,7 @@ class Quality:
 
 
 def metrics_for(lang: str, lowercase: bool) -> dict[str, BLEU | CHRF]:
-    """BLEU with the tokenisation that fits the target language, and chrF."""
+    """BLEU with the tokenisation for the target language, and chrF."""
     tokenize = TOKENIZE.get(re.split("[-_]", lang.lower())[0], "13a")
     return {"BLEU": BLEU(lowercase=lowercase, tokenize=tokenize), "chrF": CHRF(lowercase=lowercase)}
 
@@ -42,7 +42,7 @@ def measure(outputs: Sequence[str], references: Sequence[str], lang: str, lowerc
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of two systems; `p_value` is the chance of so large a difference between equals."""
+    """One metric of two systems; `p_value` is the probability of so large a difference between equally good systems."""
 
     name: str
     first: float
@@ -65,13 +65,13 @@ def compare(
     test = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)
     signatures, results = test()
     found = []
-    # The test names each metric in its own way (chrF is chrF2), but keeps their order.
+    # The test has its own names for the metrics (chrF is chrF2), but the same order.
     for name, key in zip(metrics, signatures, strict=True):
         baseline, other = results[key]
         assert not isinstance(baseline, str)
         assert not isinstance(other, str)
         assert other.p_value is not None
-        # Of two equal systems sacreBLEU says p = 0.001: no resample differs by more than they do.
+        # For two equal systems sacreBLEU reports p = 0.001: no resample differs by more than they do.
         p_value = 1.0 if baseline.score == other.score else float(other.p_value)
         found.append(Comparison(name, float(baseline.score), float(other.score), p_value, str(signatures[key])))
     return found

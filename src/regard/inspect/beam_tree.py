@@ -44,7 +44,7 @@ class BeamTree:
         self.row_nodes: list[int | None] = [None]  # the node of each row alive
 
     def observe(self, step: BeamStep) -> None:
-        number = step.living.ids.shape[1]
+        number = step.active.ids.shape[1]
         divisor = length_penalty_divisor(number + 1, self.length_penalty, self.rule)
         taken = self.add_taken(step, number, divisor)
         self.add_pruned(step, number, divisor)
@@ -55,7 +55,13 @@ class BeamTree:
         self.row_nodes = [taken[rank] for rank in alive]
 
     def add_taken(self, step: BeamStep, number: int, divisor: float) -> list[int]:
-        columns = (step.parent_N, step.grown.ids[:, -1], step.grown.log_probs[:, -1], step.grown.total, step.cut_N)
+        columns = (
+            step.parent_N,
+            step.extended.ids[:, -1],
+            step.extended.log_probs[:, -1],
+            step.extended.total,
+            step.cut_N,
+        )
         taken = []
         for row, token, log_prob, total, cut in zip(*(column.tolist() for column in columns), strict=True):
             state: State = "finished" if token == EOS else "cut" if cut else "alive"
@@ -64,8 +70,8 @@ class BeamTree:
 
     def add_pruned(self, step: BeamStep, number: int, divisor: float) -> None:
         best_RC, token_RC = step.log_prob_RC, step.token_RC
-        total_RC = step.living.total[:, None] + best_RC
-        known = set(zip(step.parent_N.tolist(), step.grown.ids[:, -1].tolist(), strict=True))
+        total_RC = step.active.total[:, None] + best_RC
+        known = set(zip(step.parent_N.tolist(), step.extended.ids[:, -1].tolist(), strict=True))
         for row, column in (best_RC > -torch.inf).nonzero().tolist():
             token = int(token_RC[row, column])
             if (row, token) in known:

@@ -25,9 +25,9 @@ class Writing:
         if not len(step.rows_R):  # the search is over
             return
         best = int(step.rows_R[0])  # candidates stand best first
-        ids: list[int] = step.grown.ids[best].tolist()
+        ids: list[int] = step.extended.ids[best].tolist()
         kept = count_same(self.ids, ids)
-        self.tell(kept, list(zip(ids[kept:], step.grown.log_probs[best].tolist()[kept:], strict=True)))
+        self.tell(kept, list(zip(ids[kept:], step.extended.log_probs[best].tolist()[kept:], strict=True)))
         self.ids = ids
 
 

@@ -199,15 +199,15 @@ class RecurrentModel(TranslationModel):
             x_BMS = self.pass_on(number, x_BMS, out_BMS)
         return self.memory(x_BMS), self.summary(last_BS)
 
-    def begin(self, src_BM: Tensor, max_length: int = 0) -> SearchState:
+    def begin(self, src_BM: Tensor, max_length: int = 0) -> RecurrentState:
         """Encode; one row a sentence. The state does not grow, so that any length has room."""
         memory_BMS, summary_BS = self.encode(src_BM)
         bottom: DecoderLayer = self.decoder[0]  # type: ignore[assignment]
         memory = None if bottom.cross is None else bottom.cross.read(memory_BMS, padding_mask(src_BM, PAD))
         starts = zip(self.decoder, self.bridge(summary_BS), strict=True)
-        return SearchState([layer.recurrence.start(x_BD) for layer, x_BD in starts], memory)  # type: ignore[union-attr, operator]
+        return RecurrentState([layer.recurrence.start(x_BD) for layer, x_BD in starts], memory)  # type: ignore[union-attr, operator]
 
-    def decode(self, tgt_BL: Tensor, state: SearchState) -> Tensor:
+    def decode(self, tgt_BL: Tensor, state: RecurrentState) -> Tensor:
         """hidden_BLD at every target position, from where `state` stands, which then stands after the last of them."""
         word_BLD = x_BLD = self.tgt_embedded(self.embed(self.tgt_embedding, tgt_BL))
         context_BLS: Tensor | None = None
@@ -219,12 +219,12 @@ class RecurrentModel(TranslationModel):
             x_BLD = self.pass_on(number, x_BLD, out_BLD)
         return x_BLD if self.deep_output is None else self.deep_output(x_BLD, context_BLS, word_BLD)  # type: ignore[no-any-return]
 
-    def step(self, tokens_R: Tensor, state: SearchState) -> Tensor:
+    def step(self, tokens_R: Tensor, state: RecurrentState) -> Tensor:
         """Feed one token a row; logits_RV of the next."""
         return self.project(self.decode(tokens_R[:, None], state))[:, 0]
 
 
-class SearchState:
+class RecurrentState:
     """Where a search stands: each row a hypothesis, several of which may share a sentence."""
 
     def __init__(self, layers: list[State], memory: Memory | None) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.config import AttentionRole, T5Config, to_dict
 from regard.core.attention.build import Attention, build_attention
 from regard.core.attention.multi_head import MultiHeadAttention
-from regard.core.cache import FixedCache, GrowingCache, SearchState
+from regard.core.cache import DecoderCaches, FixedCache, GrowingCache
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding
 from regard.core.feedforward import FeedForward
@@ -191,14 +191,14 @@ class T5(TranslationModel):
         hidden_BLD = self.dropout(self.decoder_norm(x_BLD))
         return hidden_BLD * self.config.d_model**-0.5 if self.config.scale_output else hidden_BLD  # type: ignore[no-any-return]
 
-    def begin(self, src_BM: Tensor, max_length: int) -> SearchState:
+    def begin(self, src_BM: Tensor, max_length: int) -> DecoderCaches:
         """Encode, and make room for `max_length` target tokens; one row a sentence."""
         memory_BMD = self.encode(src_BM)
         own = [layer.attention.new_cache(len(src_BM), max_length, memory_BMD) for layer in self.decoder]  # type: ignore[union-attr, operator]
         memories = [FixedCache(*layer.cross.keys_and_values(memory_BMD)) for layer in self.decoder]  # type: ignore[union-attr, operator]
-        return SearchState(own, memories, padding_mask(src_BM, PAD))
+        return DecoderCaches(own, memories, padding_mask(src_BM, PAD))
 
-    def step(self, tokens_R: Tensor, state: SearchState) -> Tensor:
+    def step(self, tokens_R: Tensor, state: DecoderCaches) -> Tensor:
         """Feed one token a row; logits_RV of the next."""
         x_R1D = self.tgt_embedded(self.embed(tokens_R[:, None]))
         bias = self.tgt_positions.bias(1, state.length + 1)

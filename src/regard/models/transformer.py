@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.config import AttentionRole, TransformerConfig, to_dict
 from regard.core.attention.build import Attention, build_attention
-from regard.core.cache import FixedCache, GrowingCache, SearchState
+from regard.core.cache import DecoderCaches, FixedCache, GrowingCache
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding, build_embeddings
 from regard.core.linear import Linear, linear
@@ -183,14 +183,14 @@ class Transformer(TranslationModel):
         """The stream as the output takes it."""
         return self.decoder_norm(x_BLD)  # type: ignore[no-any-return]
 
-    def begin(self, src_BM: Tensor, max_length: int) -> SearchState:
+    def begin(self, src_BM: Tensor, max_length: int) -> DecoderCaches:
         """Encode, and make room for `max_length` target tokens; one row a sentence."""
         memory_BMD = self.encode(src_BM)
         own = [layer.attention.new_cache(len(src_BM), max_length, memory_BMD) for layer in self.decoder]  # type: ignore[union-attr, operator]
         memories = [FixedCache(*layer.cross.keys_and_values(memory_BMD)) for layer in self.decoder]  # type: ignore[union-attr, operator]
-        return SearchState(own, memories, padding_mask(src_BM, PAD))
+        return DecoderCaches(own, memories, padding_mask(src_BM, PAD))
 
-    def step(self, tokens_R: Tensor, state: SearchState) -> Tensor:
+    def step(self, tokens_R: Tensor, state: DecoderCaches) -> Tensor:
         """Feed one token a row; logits_RV of the next."""
         start = state.length
         x_R1D = self.tgt_embedded(self.embed(self.tgt_embedding, self.tgt_positions, tokens_R[:, None], start))

@@ -108,7 +108,7 @@ class TextEncoder:
         hidden_ND = self.model(ids_1L)[0, [place + 1 for place in places]]
         probabilities_NV = torch.softmax(self.model.masked_logits(hidden_ND).float(), dim=-1)
         possible_NV = probabilities_NV[:, : self.lexicon.size].clone()
-        no_text = {*self.lexicon.never, self.lexicon.end}
+        no_text = {*self.lexicon.suppressed_ids, self.lexicon.end}
         possible_NV[:, list(no_text)] = -1.0
         best_NK = possible_NV.topk(min(n, self.lexicon.size - len(no_text)), dim=1)
         blanks = []

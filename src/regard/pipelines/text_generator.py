@@ -18,7 +18,7 @@ import torch
 
 from regard import config as settings
 from regard.config import DecodeConfig
-from regard.decode.generate import ENDED, SamplingOptions, generate, spell_out
+from regard.decode.generate import ENDED, SamplingOptions, decode_stream, generate
 from regard.decode.sampling import spread_seed
 from regard.errors import ConfigError
 from regard.inspect.text_trace import TextTrace, trace_text
@@ -76,7 +76,7 @@ class TextGenerator:
             max_tokens=max_tokens,
             seeds=spread_seed(how.seed, [0]),
         )
-        return spell_out((int(tokens_R[0]) for tokens_R, _ in steps), self.lexicon, begins=not prompt)
+        return decode_stream((int(tokens_R[0]) for tokens_R, _ in steps), self.lexicon, begins=not prompt)
 
     def write(
         self, prompt: str = "", *, n: int = 1, max_tokens: int = MAX_TOKENS, **options: Any
@@ -92,7 +92,7 @@ class TextGenerator:
     def continuation(self, prompt: str, tokens: list[int], log_probs: list[float]) -> Continuation:
         kept = [token for token in tokens if token != ENDED]
         finished = kept[-1] == self.lexicon.end
-        text = "".join(spell_out(kept, self.lexicon, begins=not prompt))
+        text = "".join(decode_stream(kept, self.lexicon, begins=not prompt))
         pieces = self.lexicon.pieces(kept[:-1] if finished else kept)
         return Continuation(text, tuple(pieces), tuple(log_probs[: len(kept)]), finished)
 

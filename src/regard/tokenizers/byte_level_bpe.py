@@ -64,7 +64,7 @@ class ByteLevelBpeTokenizer:
         self._word_ids = lru_cache(maxsize=100_000)(self._merge)
 
     @property
-    def never(self) -> tuple[int, ...]:
+    def suppressed_ids(self) -> tuple[int, ...]:
         return ()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

@@ -44,7 +44,7 @@ class CharacterTokenizer:
         return cls("".join(sorted(chosen)), lowercase)
 
     @property
-    def never(self) -> tuple[int, ...]:
+    def suppressed_ids(self) -> tuple[int, ...]:
         """Ids that generation must not produce."""
         return PAD, UNK, BOS, MASK
 

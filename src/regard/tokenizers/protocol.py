@@ -49,7 +49,7 @@ class Tokenizer(Protocol):
         """The mask token, written "[MASK]" in a text; None if the vocabulary has none."""
 
     @property
-    def never(self) -> tuple[int, ...]:
+    def suppressed_ids(self) -> tuple[int, ...]:
         """Ids that generation must not produce."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

@@ -157,7 +157,7 @@ class SentencePieceTokenizer:
         self.size, self.mask = vocabulary.size, vocabulary.mask
 
     @property
-    def never(self) -> tuple[int, ...]:
+    def suppressed_ids(self) -> tuple[int, ...]:
         return (PAD, UNK, BOS) if self.mask is None else (PAD, UNK, BOS, self.mask)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

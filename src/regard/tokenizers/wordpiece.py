@@ -44,7 +44,7 @@ class WordPieceTokenizer:
         self._word_ids = lru_cache(maxsize=100_000)(self._split_word)
 
     @property
-    def never(self) -> tuple[int, ...]:
+    def suppressed_ids(self) -> tuple[int, ...]:
         """Ids that generation must not produce."""
         return self.pad, self.unk, self.begin, self.end, self.mask
 
@@ -82,7 +82,7 @@ class WordPieceTokenizer:
     def token_bytes(self, id: int) -> bytes:
         """The UTF-8 bytes of a token: a word after a space, or the continuation of one."""
         piece = self._pieces[id]
-        if id in self.never:
+        if id in self.suppressed_ids:
             return b""
         joined = piece.startswith(CONTINUATION) or is_chinese(piece[0]) or is_punctuation(piece[0])
         return f"{'' if joined else ' '}{piece.removeprefix(CONTINUATION)}".encode()

@@ -77,7 +77,7 @@ class Masker:
         asked[:, 1] |= ~asked.any(axis=1)  # a window without a question would teach nothing
         targets = np.where(asked, ids, NOT_ASKED)
         draw = random.random(ids.shape)
-        others = random.integers(len(self.lexicon.never) + 1, self.lexicon.size, ids.shape)
+        others = random.integers(len(self.lexicon.suppressed_ids) + 1, self.lexicon.size, ids.shape)
         seen = np.where(draw < HIDDEN, self.mask, np.where(draw < HIDDEN + REPLACED, others, ids))
         return MaskedBatch(np.where(asked, seen, ids), segments, targets, follows.astype(np.int64))
 

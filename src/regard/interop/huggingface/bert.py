@@ -31,19 +31,19 @@ Weights = dict[str, np.ndarray]
 
 
 def import_bert(folder: ForeignFolder) -> Imported:
-    lexicon = read_wordpiece(folder)
+    tokenizer = read_wordpiece(folder)
     tensors = folder.tensors()
     tensors.strip("bert.")
     rename_norms(tensors)
     config = bert_config(folder.config, tensors)
-    if lexicon.size > config.vocab_size:
+    if tokenizer.size > config.vocab_size:
         raise ModelFolderError(
-            f"{folder.path}: the tokenizer has {lexicon.size} pieces, the model only {config.vocab_size}"
+            f"{folder.path}: the tokenizer has {tokenizer.size} pieces, the model only {config.vocab_size}"
         )
     weights = bert_weights(tensors, config)
     labels = folder.config.class_names(config.n_labels) if config.n_labels else ()
-    files = lexicon.files()
-    description = ModelDescription(config, DecodeConfig(), "", "", lexicon.lowercase, files, labels=labels)
+    files = tokenizer.files()
+    description = ModelDescription(config, DecodeConfig(), "", "", tokenizer.lowercase, files, labels=labels)
     return Imported(description, weights)
 
 

@@ -19,16 +19,16 @@ Weights = dict[str, np.ndarray]
 
 
 def import_gpt2(folder: ForeignFolder) -> Imported:
-    lexicon = read_bytelevel(folder)
+    tokenizer = read_bytelevel(folder)
     config = gpt_config(folder.config)
-    if lexicon.size > config.vocab_size:
+    if tokenizer.size > config.vocab_size:
         raise ModelFolderError(
-            f"{folder.path}: the tokenizer has {lexicon.size} pieces, the model only {config.vocab_size}"
+            f"{folder.path}: the tokenizer has {tokenizer.size} pieces, the model only {config.vocab_size}"
         )
     tensors = folder.tensors()
     tensors.strip("transformer.")  # noqa: B005
     weights = gpt_weights(tensors, config)
-    return Imported(ModelDescription(config, DecodeConfig(), "", "", False, lexicon.files()), weights)
+    return Imported(ModelDescription(config, DecodeConfig(), "", "", False, tokenizer.files()), weights)
 
 
 def gpt_config(config: ForeignConfig) -> GptConfig:
