@@ -37,7 +37,7 @@ with tempfile.TemporaryDirectory() as temporary:
                 "threads": 1,
                 "log_every": 50,
                 "validate_every": 150,
-                "average": 1,
+                "average_checkpoints": 1,
             },
         }
     )

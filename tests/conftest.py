@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 
 from regard.config import DecodeConfig, FamilyConfig, TransformerConfig, convert
 from regard.config.recipe import run_from_dict
@@ -39,6 +40,8 @@ CHINESE_AND_ENGLISH = [
 def pytest_configure() -> None:
     """A shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt and wait for."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile("regard", deadline=None)  # a busy machine is no failure
+    settings.load_profile("regard")
 
 
 class Silence:
@@ -86,7 +89,7 @@ def train_reversing(folder: Path, model: dict[str, Any], train: dict[str, Any]) 
                 "schedule": "cosine",
                 "threads": 1,
                 "precision": "float32",
-                "average": 1,
+                "average_checkpoints": 1,
                 "label_smoothing": 0.0,
             }
             | train,
@@ -216,4 +219,4 @@ def newline_model(random_model: RandomModel) -> Path:
         liking_V[EOS] = -50.0
         liking_V[wanted] = torch.arange(len(wanted) + 10.0, 10.0, -1.0, dtype=liking_V.dtype)
 
-    return random_model("newlines", sharing="none", change=prefer_line_breaks)
+    return random_model("newlines", tie_embeddings="none", change=prefer_line_breaks)

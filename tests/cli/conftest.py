@@ -101,7 +101,7 @@ def make_model(vocabulary: SentencePieceModel) -> MakeModel:
             dropout=dropout,
             n_encoder_layers=2,
             n_decoder_layers=2,
-            sharing="all" if tokenizer.joint else "output",
+            tie_embeddings="all" if tokenizer.joint else "output",
             src_vocab_size=tokenizer.src.size,
             tgt_vocab_size=tokenizer.tgt.size,
         )

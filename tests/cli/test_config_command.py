@@ -100,7 +100,7 @@ file = "valid.tsv"
         ("a\tyes\nb\tyes\n", "c\tyes\n", "train.seed=1", 3, "every training text has the label 'yes'"),
         ("a\tyes\nb\tno\n", "c\tperhaps\n", "train.seed=1", 3, "the label 'perhaps' is not among those"),
         ("a\tyes\nb\tno\n", "c\tno\n", 'model.heads=["tags"]', 2, "has nothing that Regard trains"),
-        ("a\tyes\nb\tno\n", "c\tno\n", 'train.init="nowhere"', 4, "there is no model folder at"),
+        ("a\tyes\nb\tno\n", "c\tno\n", 'train.init_from="nowhere"', 4, "there is no model folder at"),
     ],
 )
 def test_labels_are_checked_as_training_does(
@@ -137,12 +137,12 @@ def test_the_model_to_start_from(regard: Any, make_model: Any, data: Path, famil
     """Its tokenizer must be one that the model can have."""
     (data / "r.toml").write_text(f'[[data.train]]\n{GIVEN[family]}[model]\nfamily = "{family}"\n')
     begun = make_model(data / "begun")
-    init = ("--set", f'train.init="{begun}"')
+    init = ("--set", f'train.init_from="{begun}"')
     assert regard("config", "check", data / "r.toml", *init).code == 0
     with atomic_folder(data / "characters") as folder:
         files = CharacterTokenizer.of(["hello"]).files()
         write_model(folder, dataclasses.replace(read_description(begun), tokenizer=files), read_weights(begun), "")
-    said = regard("config", "check", data / "r.toml", "--set", f'train.init="{data / "characters"}"')
+    said = regard("config", "check", data / "r.toml", "--set", f'train.init_from="{data / "characters"}"')
     assert (said.code, "there is no source.model" in said.err) == ((2, True) if family == "transformer" else (0, False))
 
 

@@ -39,7 +39,7 @@ precision = "float32"
 threads = 1
 log_every = 2
 validate_every = 3
-samples = 2
+valid_samples = 2
 """
 
 

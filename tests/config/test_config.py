@@ -57,7 +57,7 @@ def test_an_empty_recipe_is_the_defaults(tmp_path: Path) -> None:
 def test_the_defaults_are_the_papers() -> None:
     model, train, decode = TransformerConfig(), TrainConfig(), RunConfig().decode
     assert (model.position, model.norm_order, model.norm, model.ffn) == ("sinusoidal", "post", "layernorm", "relu")
-    assert (model.sharing, model.dropout) == ("all", 0.1)
+    assert (model.tie_embeddings, model.dropout) == ("all", 0.1)
     assert (train.beta1, train.beta2, train.eps) == (0.9, 0.98, 1e-9)
     assert (train.warmup_steps, train.schedule, train.label_smoothing) == (4000, "inverse_sqrt", 0.1)
     assert (decode.beam, decode.length_penalty, decode.max_length_extra) == (4, 0.6, 50)
@@ -213,7 +213,7 @@ def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
             "so take one of [1, 2, 3, 4, 6, 12]",
         ),
         ("[model]\nd_model = 12\nn_heads = 4\nposition = 'rotary'", "must be even; it is 3"),
-        ("[model]\nsrc_vocab_size = 9", "set data.tokenizer.joint = true, or model.sharing = 'output'"),
+        ("[model]\nsrc_vocab_size = 9", "set data.tokenizer.joint = true, or model.tie_embeddings = 'output'"),
         ("[model]\nfamily = 'recurent'", "model.family = 'recurent' is not possible; it may be one of 'transformer', "),
         ("[model]\nfamily = ['recurrent']", "model.family = ['recurrent'] is not possible; it may be one of"),
         (
@@ -229,7 +229,7 @@ def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
             "model.cell = 'gruu' is not possible; it may be one of 'rnn', 'gru'",
         ),
         ("[model]\npreset = 'lstm'\ndropout = 1", "model.dropout = 1.0 is too large; it must be below 1.0"),
-        ("[model]\nfamily = 'recurrent'\nsrc_vocab_size = 9", "or model.sharing = 'output'"),
+        ("[model]\nfamily = 'recurrent'\nsrc_vocab_size = 9", "or model.tie_embeddings = 'output'"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, told: str) -> None:
@@ -290,7 +290,7 @@ def test_relative_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: 
         file = "/abs/test.tsv"
         about = "not/a/path"
         [model]
-        sharing = "output"
+        tie_embeddings = "output"
     """
     (tmp_path / "recipes").mkdir()
     recipe(tmp_path / "recipes", text)
@@ -329,9 +329,9 @@ runs = st.builds(
         TransformerConfig,
         position=st.sampled_from(get_args(Position)),
         norm_order=st.sampled_from(get_args(NormOrder)),
-        sharing=st.sampled_from(["output", "none"]),  # 'all' does not go with two tokenizer files
+        tie_embeddings=st.sampled_from(["output", "none"]),  # 'all' does not go with two tokenizer files
     )
-    | st.builds(RecurrentConfig, d_model=st.integers(1, 9), residual=st.booleans(), sharing=st.just("output")),
+    | st.builds(RecurrentConfig, d_model=st.integers(1, 9), residual=st.booleans(), tie_embeddings=st.just("output")),
     train=st.builds(TrainConfig, lr=st.floats(0, 1), eps=st.floats(0, 1e-3), seed=st.integers(0, LARGEST_SEED)),
 )
 

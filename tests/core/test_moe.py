@@ -30,7 +30,7 @@ X = torch.randn(3, 5, D, dtype=torch.float64, generator=torch.Generator().manual
 
 def mixture(**changes: Any) -> MixtureOfExperts:
     torch.manual_seed(0)
-    sizes = {"d_ff": 7, "n_experts": 4, "experts_per_token": 2, "n_shared": 0, **changes}
+    sizes = {"d_ff": 7, "n_experts": 4, "experts_per_token": 2, "n_shared_experts": 0, **changes}
     dropout, bias = sizes.pop("dropout", 0.0), sizes.pop("bias", True)
     made = MixtureOfExperts(D, dropout, bias, **sizes).double()
     with torch.no_grad():
@@ -66,9 +66,9 @@ def test_one_expert_equals_dense(kind: FeedForwardKind, gate: Any, bias: bool) -
 
 
 @pytest.mark.parametrize("gate", ["sigmoid", "softmax"])
-@pytest.mark.parametrize("normalise", [True, False])
-def test_it_is_the_formula_token_by_token(gate: Any, normalise: bool) -> None:
-    made = mixture(gate=gate, normalise=normalise, scale=2.5, n_shared=2)
+@pytest.mark.parametrize("normalise_gates", [True, False])
+def test_it_is_the_formula_token_by_token(gate: Any, normalise_gates: bool) -> None:
+    made = mixture(gate=gate, normalise_gates=normalise_gates, routed_scaling_factor=2.5, n_shared_experts=2)
     assert made.shared is not None
     networks = [expert(made, number) for number in range(4)]
     out = made(X)
@@ -77,19 +77,21 @@ def test_it_is_the_formula_token_by_token(gate: Any, normalise: bool) -> None:
         logits = made.gate.weight @ x
         affinity = logits.softmax(0) if gate == "softmax" else logits.sigmoid()
         chosen = sorted(range(4), key=lambda number: -affinity[number].item())[:2]
-        gates = {number: affinity[number] / (sum(affinity[c] for c in chosen) if normalise else 1) for number in chosen}
+        gates = {
+            number: affinity[number] / (sum(affinity[c] for c in chosen) if normalise_gates else 1) for number in chosen
+        }
         expected = made.shared(x) + sum(2.5 * gates[number] * networks[number](x) for number in chosen)
         close(out[place], expected)
 
 
 def test_all_experts_active_is_a_weighted_sum_of_all() -> None:
-    made = mixture(experts_per_token=4, gate="softmax", normalise=False)
+    made = mixture(experts_per_token=4, gate="softmax", normalise_gates=False)
     weight = (X @ made.gate.weight.T).softmax(-1)
     close(made(X), sum(weight[..., e : e + 1] * expert(made, e)(X) for e in range(4)))
 
 
 def test_shared_experts_side_by_side_are_their_sum() -> None:
-    made = mixture(n_shared=2, kind="swiglu", bias=False)
+    made = mixture(n_shared_experts=2, kind="swiglu", bias=False)
     shared = made.shared
     assert shared is not None
     gate, up = shared.up.weight.chunk(2)
@@ -103,7 +105,7 @@ def test_shared_experts_side_by_side_are_their_sum() -> None:
 @given(order=st.permutations(range(15)), kept=st.integers(1, 15))
 @settings(max_examples=25, deadline=None)
 def test_who_else_is_in_the_batch_is_irrelevant(order: list[int], kept: int) -> None:
-    made = mixture(n_shared=1, n_groups=2)
+    made = mixture(n_shared_experts=1, n_groups=2)
     chosen = order[:kept]
     close(made(X.view(15, D)[chosen][None])[0], made(X).view(15, D)[chosen])
 
@@ -119,7 +121,7 @@ def test_groups_restrict_the_choice() -> None:
 
 
 def test_the_correction_changes_who_is_chosen_and_not_how_much_he_counts() -> None:
-    made = mixture(n_experts=3, experts_per_token=2, normalise=False)
+    made = mixture(n_experts=3, experts_per_token=2, normalise_gates=False)
     affinity = made.gate.affinity(X)
     before, _ = made.gate(affinity)
     left_out = int(({0, 1, 2} - set(before[0, 0].tolist())).pop())
@@ -134,7 +136,7 @@ def test_the_correction_changes_who_is_chosen_and_not_how_much_he_counts() -> No
 
 def test_balancing_by_bias_evens_out_the_load_without_a_gradient() -> None:
     """A router that prefers one expert by far: after a few steps every expert has its part."""
-    made = mixture(n_experts=8, experts_per_token=2, balance_rate=0.005).train()
+    made = mixture(n_experts=8, experts_per_token=2, load_balancing_rate=0.005).train()
     with torch.no_grad():
         made.gate.weight.mul_(0.3)
         made.gate.weight[0] += 2.0
@@ -156,7 +158,7 @@ def test_balancing_by_bias_evens_out_the_load_without_a_gradient() -> None:
 
 
 def test_rebalance_moves_each_bias_by_the_rate_and_counts_anew() -> None:
-    made = mixture(balance_rate=0.25)
+    made = mixture(load_balancing_rate=0.25)
     made.train()(X)
     made(X)  # a second batch of the same step is counted with the first
     loads = made.load_E.clone()
@@ -172,7 +174,7 @@ def test_rebalance_moves_each_bias_by_the_rate_and_counts_anew() -> None:
 
 
 def test_the_auxiliary_loss() -> None:
-    made = mixture(balance="loss", balance_rate=0.01, gate="softmax").train()
+    made = mixture(load_balancing="loss", load_balancing_rate=0.01, gate="softmax").train()
     assert made.gate.correction_E is None
     made(X)
     loss = auxiliary_loss(made)
@@ -187,13 +189,13 @@ def test_the_auxiliary_loss() -> None:
     even, one = torch.full((10, 4), 0.25), torch.tensor([[1.0, 0, 0, 0]] * 10)
     assert balance_loss(even, torch.tensor([5, 5, 5, 5])).item() == pytest.approx(1)
     assert balance_loss(one, torch.tensor([20, 0, 0, 0])).item() == pytest.approx(4)
-    made = mixture(balance="none").train()
+    made = mixture(load_balancing="none").train()
     made(X)
     assert auxiliary_loss(made) is None
 
 
 def test_every_weight_gets_its_gradient_and_idle_experts_get_zero() -> None:
-    made = mixture(n_shared=1, n_experts=5)
+    made = mixture(n_shared_experts=1, n_experts=5)
     with torch.no_grad():
         assert made.gate.correction_E is not None
         made.gate.correction_E[3] = -9.0  # never chosen
@@ -209,13 +211,13 @@ def test_every_weight_gets_its_gradient_and_idle_experts_get_zero() -> None:
 
 
 def test_gradients_by_finite_differences() -> None:
-    made = mixture(kind="swiglu", n_shared=1, scale=1.5)
+    made = mixture(kind="swiglu", n_shared_experts=1, routed_scaling_factor=1.5)
     x = X[:1, :3].clone().requires_grad_()
     assert torch.autograd.gradcheck(made, (x,), eps=1e-6, atol=1e-6)
 
 
 def test_taps() -> None:
-    made = mixture(n_shared=1)
+    made = mixture(n_shared_experts=1)
     with record(made) as seen:
         out = made(X)
     assert seen["router"].shape == (3, 5, 4)
@@ -242,7 +244,7 @@ def test_an_intervention_on_the_units_or_the_router_reaches_the_output() -> None
 
 
 def test_bf16_activations_on_float32_weights() -> None:
-    made = mixture(n_shared=1).float()
+    made = mixture(n_shared_experts=1).float()
     exact, rough = made(X.float()), made(X.bfloat16())
     assert rough.dtype == torch.bfloat16
     assert (rough.float() - exact).abs().median() < 0.1 * exact.abs().median()

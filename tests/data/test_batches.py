@@ -170,7 +170,7 @@ def test_refusals(tmp_path: Path) -> None:
 
 
 def toy(cache: Path, kind: str = "bpe") -> Prepared:
-    tokenizer = TokenizerConfig(vocab_size=400, sampling=0.3, kind=kind)  # type: ignore[arg-type]
+    tokenizer = TokenizerConfig(vocab_size=400, dropout=0.3, kind=kind)  # type: ignore[arg-type]
     data = DataConfig(
         train=(CorpusConfig(toy="reverse", size=150),), tokenizer=tokenizer, filters=FilterConfig(max_tokens=14)
     )

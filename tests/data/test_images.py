@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from regard.config import CorpusConfig, DataConfig, ViTConfig
 from regard.data.examples import prepare_images
-from regard.data.images import ImageSet, is_picture, read_folders, read_idx, read_idx_pair, read_image, scaled, varied
+from regard.data.images import ImageSet, augment, is_picture, read_folders, read_idx, read_idx_pair, read_image, scaled
 from regard.errors import ConfigError, DataError
 
 Image = pytest.importorskip("PIL.Image")
@@ -180,32 +180,32 @@ def test_pictures_are_known_by_their_names() -> None:
     assert not is_picture("a sentence about a.png file")
 
 
-@given(mirror=st.booleans(), shift=st.integers(0, 3), seed=st.integers(0, 99))
-def test_a_varied_image_is_the_image_mirrored_or_not_and_moved(mirror: bool, shift: int, seed: int) -> None:
+@given(flip=st.booleans(), shift=st.integers(0, 3), seed=st.integers(0, 99))
+def test_an_augmented_image_is_the_image_flipped_or_not_and_shifted(flip: bool, shift: int, seed: int) -> None:
     pixels = np.random.default_rng(seed).integers(0, 256, (5, 2, 6, 7), dtype=np.uint8)
-    found = varied(pixels, mirror, shift, np.random.default_rng(seed))
+    found = augment(pixels, flip, shift, np.random.default_rng(seed))
     assert (found.dtype, found.shape) == (pixels.dtype, pixels.shape)
     steps = range(-shift, shift + 1)
     for before, after in zip(pixels, found, strict=True):
-        turned = [before, before[..., ::-1]] if mirror else [before]
+        flipped = [before, before[..., ::-1]] if flip else [before]
         rows, columns = np.arange(6), np.arange(7)
         possible = [
             image[:, np.clip(rows + down, 0, 5)][:, :, np.clip(columns + right, 0, 6)]
-            for image in turned
+            for image in flipped
             for down in steps
             for right in steps
         ]
         assert any(np.array_equal(after, one) for one in possible)
 
 
-def test_every_way_of_varying_occurs_and_the_seed_decides() -> None:
+def test_every_augmentation_occurs_and_the_seed_decides() -> None:
     pixels = np.tile(np.arange(36, dtype=np.uint8).reshape(1, 1, 6, 6), (2000, 1, 1, 1))
-    found = varied(pixels, True, 1, np.random.default_rng(1))
+    found = augment(pixels, True, 1, np.random.default_rng(1))
     kinds, counts = np.unique(found.reshape(2000, -1), axis=0, return_counts=True)
     assert len(kinds) == 2 * 3 * 3
     assert counts.min() > 2000 / 18 / 2
-    assert np.array_equal(found, varied(pixels, True, 1, np.random.default_rng(1)))
-    assert not np.array_equal(found, varied(pixels, True, 1, np.random.default_rng(2)))
+    assert np.array_equal(found, augment(pixels, True, 1, np.random.default_rng(1)))
+    assert not np.array_equal(found, augment(pixels, True, 1, np.random.default_rng(2)))
 
 
 def test_classes_have_the_same_numbers_in_every_folder(tmp_path: Path) -> None:

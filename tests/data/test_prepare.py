@@ -67,7 +67,7 @@ def test_nothing_is_done_twice(tmp_path: Path) -> None:
         {"tokenizer": TokenizerConfig(vocab_size=320)},
         {"tokenizer": TokenizerConfig(vocab_size=330, kind="unigram")},
         {"tokenizer": TokenizerConfig(vocab_size=330, joint=False)},
-        {"tokenizer": TokenizerConfig(vocab_size=330, sampling=0.1)},
+        {"tokenizer": TokenizerConfig(vocab_size=330, dropout=0.1)},
     ],
 )
 def test_what_matters_is_done_again(tmp_path: Path, change: dict[str, object]) -> None:
@@ -91,7 +91,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 
 def test_texts_are_stored_for_sampling(tmp_path: Path) -> None:
     corpus = tsv(tmp_path / "a.tsv", "Ｈello  World\t你好，世界", "same\tsame", "\tempty")
-    data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280, sampling=0.1), lowercase=True)
+    data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280, dropout=0.1), lowercase=True)
     prepared = prepare(data, tmp_path / "cache", quiet)
     [store] = prepared.train
     assert (store.src_text(0), store.tgt_text(0)) == ("Hello World", "你好，世界")

@@ -27,7 +27,7 @@ VOCABULARY = 96
 SHAPES: list[dict[str, object]] = [
     {},
     {"norm_order": "pre", "position": "learned", "ffn": "gelu"},
-    {"norm": "rmsnorm", "position": "none", "ffn": "swiglu", "sharing": "none"},
+    {"norm": "rmsnorm", "position": "none", "ffn": "swiglu", "tie_embeddings": "none"},
     {"norm_order": "pre", "norm": "rmsnorm", "ffn": "swiglu", "n_encoder_layers": 1},
     {"position": "rotary"},
 ]

@@ -8,7 +8,15 @@ import ctranslate2
 import pytest
 import torch
 
-from regard.config import DecodeConfig, FeedForwardKind, NormKind, NormOrder, Position, Sharing, TransformerConfig
+from regard.config import (
+    DecodeConfig,
+    FeedForwardKind,
+    NormKind,
+    NormOrder,
+    Position,
+    TiedEmbeddings,
+    TransformerConfig,
+)
 from regard.data.toy import toy_pairs
 from regard.errors import ConfigError, ModelFolderError
 from regard.interop.ctranslate2 import SEARCH_RULES, export_ctranslate2
@@ -40,7 +48,7 @@ def write_random_model(path: Path, tokenizer: TokenizerPair, config: Transformer
 
 
 @pytest.mark.parametrize(
-    ("position", "order", "norm", "ffn", "sharing"),
+    ("position", "order", "norm", "ffn", "tie_embeddings"),
     [
         ("sinusoidal", "post", "layernorm", "relu", "all"),
         ("learned", "pre", "layernorm", "gelu", "output"),
@@ -57,11 +65,11 @@ def test_greedy_translations_are_the_same(
     order: NormOrder,
     norm: NormKind,
     ffn: FeedForwardKind,
-    sharing: Sharing,
+    tie_embeddings: TiedEmbeddings,
 ) -> None:
     size = tokenizer.tgt.size
     config = TransformerConfig(
-        *(32, 4, 64, 2, 2, position, 1024, order, norm, ffn, sharing, 0.1, 0.0, 0.0, size, size),
+        *(32, 4, 64, 2, 2, position, 1024, order, norm, ffn, tie_embeddings, 0.1, 0.0, 0.0, size, size),
         output_bias=ffn == "swish",  # as Marian has it
     )
     write_random_model(tmp_path / "model", tokenizer, config)

@@ -198,8 +198,8 @@ def test_what_came_in_goes_out_as_it_was(marian_folder: Any, separate: bool) -> 
     "settings",
     [
         {},
-        {"ffn": "swish", "sharing": "output", "output_bias": True},
-        {"ffn": "gelu", "sharing": "none", "n_encoder_layers": 2},
+        {"ffn": "swish", "tie_embeddings": "output", "output_bias": True},
+        {"ffn": "gelu", "tie_embeddings": "none", "n_encoder_layers": 2},
     ],
 )
 def test_a_model_of_ours_goes_out_and_comes_back(

@@ -41,7 +41,7 @@ def test_one_expert_equals_dense(family: str) -> None:
     config, run = FAMILIES[family]
     torch.manual_seed(0)
     dense = build_model(config).double().eval()
-    alone = MixtureConfig(n_experts=1, experts_per_token=1, n_shared=0, kind=config.ffn)  # type: ignore[union-attr, arg-type]
+    alone = MixtureConfig(n_experts=1, experts_per_token=1, n_shared_experts=0, kind=config.ffn)  # type: ignore[union-attr, arg-type]
     model = build_model(replace(config, ffn="moe", moe=alone)).double().eval()  # type: ignore[call-arg]
     given = {renamed(name): p[None] if ".ffn." in name else p for name, p in dense.named_parameters()}
     wanted = dict(model.named_parameters())

@@ -33,7 +33,9 @@ def small_config(**changes: Any) -> DeepSeekConfig:
     sizes: dict[str, Any] = {
         "d_model": 8, "n_heads": 2, "d_ff": 16, "n_layers": 3, "n_dense_layers": 1, "q_rank": 6, "kv_rank": 5,
         "head_size": 4, "rotary_size": 2, "value_size": 3, "vocab_size": VOCABULARY,
-        "moe": MixtureConfig(n_experts=6, experts_per_token=2, n_groups=3, n_active_groups=2, d_ff=4, scale=1.5),
+        "moe": MixtureConfig(
+            n_experts=6, experts_per_token=2, n_groups=3, groups_per_token=2, d_ff=4, routed_scaling_factor=1.5
+        ),
     }  # fmt: skip
     return DeepSeekConfig(**{**sizes, **changes})
 
@@ -109,7 +111,7 @@ def test_the_cache_is_the_latent_and_the_short_key() -> None:
 def test_the_first_layers_are_dense() -> None:
     kinds = [type(layer.ffn) for layer in model_of().layers]
     assert kinds == [FeedForward, MixtureOfExperts, MixtureOfExperts]
-    model = DeepSeek(small_config(n_dense_layers=0, tied=True))
+    model = DeepSeek(small_config(n_dense_layers=0, tie_embeddings=True))
     assert all(isinstance(layer.ffn, MixtureOfExperts) for layer in model.layers)
     assert model.output is model.embedding
     assert not any(name.endswith("bias") for name, _ in model.named_parameters())
@@ -182,9 +184,12 @@ def test_it_learns_and_its_experts_share_the_work() -> None:
     ("changes", "words"),
     [
         ({"n_experts": 6, "n_groups": 4}, "n_groups must divide n_experts"),
-        ({"n_groups": 2, "n_active_groups": 3}, "n_active_groups must not be more"),
-        ({"n_experts": 8, "n_groups": 4, "n_active_groups": 1, "experts_per_token": 3}, "more than the experts"),
-        ({"experts_per_token": 1}, "the router could not learn"),
+        ({"n_groups": 2, "groups_per_token": 3}, "groups_per_token must not be more"),
+        (
+            {"n_experts": 8, "n_groups": 4, "groups_per_token": 1, "experts_per_token": 3},
+            "exceeds the experts a token may choose from",
+        ),
+        ({"experts_per_token": 1}, "the router gets no gradient"),
     ],
 )
 def test_impossible_mixtures_are_refused(changes: dict[str, Any], words: str) -> None:

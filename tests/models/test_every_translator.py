@@ -32,7 +32,7 @@ TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
         for attention in get_args(RecurrentAttention)
     },
     "t5": ("t5", {}),
-    "t5-geglu": ("t5", {"ffn": "geglu", "sharing": "inputs", "scale_output": False, "output_bias": True}),
+    "t5-geglu": ("t5", {"ffn": "geglu", "tie_embeddings": "inputs", "scale_output": False, "output_bias": True}),
 }
 
 few = settings(max_examples=10, deadline=None)

@@ -18,7 +18,7 @@ from regard.config import (
     Position,
     RecurrentAttention,
     RecurrentConfig,
-    Sharing,
+    TiedEmbeddings,
     TransformerConfig,
 )
 from regard.errors import ConfigError
@@ -63,7 +63,7 @@ def test_small_pre_norm_model_by_hand() -> None:
         norm_order="pre",
         norm="rmsnorm",
         ffn="swiglu",
-        sharing="none",
+        tie_embeddings="none",
         src_vocab_size=11,
         tgt_vocab_size=13,
     )
@@ -82,15 +82,15 @@ def test_small_pre_norm_model_by_hand() -> None:
     assert book.shares["ffn"] == pytest.approx(3 * 206 / book.total)
 
 
-@pytest.mark.parametrize("sharing", ["all", "output", "none"])
+@pytest.mark.parametrize("tie_embeddings", ["all", "output", "none"])
 @pytest.mark.parametrize("position", ["sinusoidal", "learned", "rotary", "alibi", "relative", "none"])
 @pytest.mark.parametrize(("order", "norm", "ffn"), [("post", "layernorm", "relu"), ("pre", "rmsnorm", "swiglu")])
 def test_ledger_equals_the_model_itself(
-    sharing: Sharing, position: Position, order: NormOrder, norm: NormKind, ffn: FeedForwardKind
+    tie_embeddings: TiedEmbeddings, position: Position, order: NormOrder, norm: NormKind, ffn: FeedForwardKind
 ) -> None:
     config = TransformerConfig(
         d_model=8, n_heads=2, d_ff=12, n_encoder_layers=1, n_decoder_layers=2, position=position, max_positions=9,
-        norm_order=order, norm=norm, ffn=ffn, sharing=sharing, src_vocab_size=10, tgt_vocab_size=10,
+        norm_order=order, norm=norm, ffn=ffn, tie_embeddings=tie_embeddings, src_vocab_size=10, tgt_vocab_size=10,
     )  # fmt: skip
     book = ledger(config)
     real = dict(Transformer(config).named_parameters())
@@ -102,15 +102,15 @@ def test_ledger_equals_the_model_itself(
 
 
 @pytest.mark.parametrize(
-    ("sharing", "notes"),
+    ("tie_embeddings", "notes"),
     [
         ("all", {"tgt_embedding.weight": "shared with src_embedding and output"}),
         ("output", {"tgt_embedding.weight": "shared with output", "src_embedding.weight": ""}),
         ("none", {"tgt_embedding.weight": "", "src_embedding.weight": "", "output.weight": ""}),
     ],
 )
-def test_a_shared_matrix_is_one_row_that_says_so(sharing: Sharing, notes: dict[str, str]) -> None:
-    book = ledger(TransformerConfig(sharing=sharing, src_vocab_size=50, tgt_vocab_size=50))
+def test_a_shared_matrix_is_one_row_that_says_so(tie_embeddings: TiedEmbeddings, notes: dict[str, str]) -> None:
+    book = ledger(TransformerConfig(tie_embeddings=tie_embeddings, src_vocab_size=50, tgt_vocab_size=50))
     rows = [row for row in book.rows if row.group == "embeddings"]
     assert {row.name: row.note for row in rows} == notes
     assert book.totals["embeddings"] == len(notes) * 50 * 256

@@ -60,7 +60,9 @@ def test_vit_base_is_86_million() -> None:
     "config",
     [
         DeepSeekConfig(vocab_size=20),
-        DeepSeekConfig(vocab_size=20, q_rank=8, tied=True, moe=MixtureConfig(balance="loss", n_shared=0)),
+        DeepSeekConfig(
+            vocab_size=20, q_rank=8, tie_embeddings=True, moe=MixtureConfig(load_balancing="loss", n_shared_experts=0)
+        ),
         ViTConfig(n_labels=3),
         TransformerConfig(ffn="moe", src_vocab_size=20, tgt_vocab_size=20),
         TransformerConfig(ffn="moe", moe=MixtureConfig(kind="relu", n_groups=2), src_vocab_size=20, tgt_vocab_size=20),
@@ -87,7 +89,9 @@ def test_what_a_token_meets() -> None:
     assert rows["encoder.0.ffn.experts.up_weight"].note == "8 experts W_gate W_up"
     assert rows["encoder.0.ffn.experts.up_weight"].group == rows["encoder.0.ffn.shared.up.weight"].group == "experts"
     assert rows["encoder.0.ffn.gate.correction_E"].group == "router"
-    tied, untied = (ledger(DeepSeekConfig(vocab_size=50, n_dense_layers=4, tied=tied)) for tied in (True, False))
+    tied, untied = (
+        ledger(DeepSeekConfig(vocab_size=50, n_dense_layers=4, tie_embeddings=tied)) for tied in (True, False)
+    )
     assert tied.active == tied.total
     assert untied.active == untied.total - 49 * 256
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import PRESETS, Bidirectional, CellKind, RecurrentAttention, RecurrentConfig, Sharing
+from regard.config import PRESETS, Bidirectional, CellKind, RecurrentAttention, RecurrentConfig, TiedEmbeddings
 from regard.core.linear import Linear
 from regard.core.recurrent import Recurrence
 from regard.core.taps import listen, record, tap_paths
@@ -97,11 +97,11 @@ def test_directions(small: Any, bidirectional: Bidirectional, expected: list[int
     assert logits.shape == (1, 2, small.vocabulary)
 
 
-@pytest.mark.parametrize("sharing", get_args(Sharing))
-def test_sharing(small: Any, sharing: Sharing) -> None:
-    model = RecurrentModel(small.config("recurrent", sharing=sharing))
-    assert (model.src_embedding is model.tgt_embedding) == (sharing == "all")
-    assert (model.output is model.tgt_embedding) == (sharing != "none")
+@pytest.mark.parametrize("tie_embeddings", get_args(TiedEmbeddings))
+def test_sharing(small: Any, tie_embeddings: TiedEmbeddings) -> None:
+    model = RecurrentModel(small.config("recurrent", tie_embeddings=tie_embeddings))
+    assert (model.src_embedding is model.tgt_embedding) == (tie_embeddings == "all")
+    assert (model.output is model.tgt_embedding) == (tie_embeddings != "none")
 
 
 @every_cell

@@ -29,7 +29,7 @@ def test_scores_are_not_divided_and_shifting_a_text_changes_nothing_but_its_plac
 def test_the_loss_may_take_the_matrix_and_never_form_the_logits(small: Any) -> None:
     from regard.train.loss import vocabulary_loss
 
-    model = small.model("t5", ffn="geglu", sharing="inputs", scale_output=False, output_bias=True)
+    model = small.model("t5", ffn="geglu", tie_embeddings="inputs", scale_output=False, output_bias=True)
     src, tgt = torch.tensor([[3, 4, 5]]), torch.tensor([[1, 2, 3]])
     wanted = torch.tensor([2, 3, 4])
     hidden = model.hidden(src, tgt)[0]
@@ -40,7 +40,7 @@ def test_the_loss_may_take_the_matrix_and_never_form_the_logits(small: Any) -> N
 
 def test_first_values_give_even_guesses(small: Any) -> None:
     torch.manual_seed(1)
-    for changes in ({}, {"sharing": "inputs", "scale_output": False}):
+    for changes in ({}, {"tie_embeddings": "inputs", "scale_output": False}):
         sizes = {"d_model": 64, "n_heads": 4, "head_size": 16, "d_ff": 128, "n_buckets": 32, "max_distance": 128}
         config = small.config("t5", **(sizes | changes | {"src_vocab_size": 500, "tgt_vocab_size": 500}))
         model = T5(config).eval()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from regard.config import NormOrder, Position, Sharing, TransformerConfig
+from regard.config import NormOrder, Position, TiedEmbeddings, TransformerConfig
 from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.linear import Linear
 from regard.core.norms import LayerNorm
@@ -168,11 +168,11 @@ def test_without_initialising_no_random_number_is_drawn(small: Any) -> None:
     assert not torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(("sharing", "tables"), [("all", 1), ("output", 2), ("none", 3)])
-def test_sharing(small: Any, sharing: Sharing, tables: int) -> None:
-    model = Transformer(small.config("transformer", sharing=sharing))
-    assert (model.src_embedding is model.tgt_embedding) == (sharing == "all")
-    assert (model.output is model.tgt_embedding) == (sharing != "none")
+@pytest.mark.parametrize(("tie_embeddings", "tables"), [("all", 1), ("output", 2), ("none", 3)])
+def test_sharing(small: Any, tie_embeddings: TiedEmbeddings, tables: int) -> None:
+    model = Transformer(small.config("transformer", tie_embeddings=tie_embeddings))
+    assert (model.src_embedding is model.tgt_embedding) == (tie_embeddings == "all")
+    assert (model.output is model.tgt_embedding) == (tie_embeddings != "none")
     layers = sum(p.numel() for stack in (model.encoder, model.decoder) for p in stack.parameters())
     assert sum(p.numel() for p in model.parameters()) == layers + tables * small.vocabulary * 8
     model(SRC, TGT).sum().backward()
@@ -180,7 +180,9 @@ def test_sharing(small: Any, sharing: Sharing, tables: int) -> None:
 
 
 def test_two_vocabularies(small: Any) -> None:
-    model = Transformer(small.config("transformer", sharing="output", src_vocab_size=20, tgt_vocab_size=9)).eval()
+    model = Transformer(
+        small.config("transformer", tie_embeddings="output", src_vocab_size=20, tgt_vocab_size=9)
+    ).eval()
     logits = model(torch.tensor([[19, 15]]), torch.tensor([[8, 1, 2]]))
     assert logits.shape == (1, 3, 9)
 

@@ -19,7 +19,7 @@ from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, read_description, write_model
 from regard.models.transformer import PAD, Transformer
 
-MIXTURE = MixtureConfig(n_experts=4, experts_per_token=2, n_shared=1, d_ff=6)
+MIXTURE = MixtureConfig(n_experts=4, experts_per_token=2, n_shared_experts=1, d_ff=6)
 SRC, TGT = torch.tensor([[3, 4, 5], [6, 7, PAD]]), torch.tensor([[1, 2], [1, 8]])
 
 
@@ -32,7 +32,7 @@ def transformer(small: Any, **changes: Any) -> Transformer:
 def test_one_expert_equals_the_dense_model(small: Any, kind: Any) -> None:
     torch.manual_seed(1)
     dense = transformer(small, ffn=kind).double().eval()
-    alone = MixtureConfig(n_experts=1, experts_per_token=1, n_shared=0, kind=kind)
+    alone = MixtureConfig(n_experts=1, experts_per_token=1, n_shared_experts=0, kind=kind)
     model = transformer(small, moe=alone).double().eval()
     weights = {}
     for name, parameter in dense.named_parameters():

@@ -52,10 +52,10 @@ lr = 3e-3
 warmup_steps = 4
 log_every = 1
 validate_every = 4
-keep = 3
-average = 3
-valid_translate = 2
-samples = 0
+keep_checkpoints = 3
+average_checkpoints = 3
+valid_translations = 2
+valid_samples = 0
 """
 
 

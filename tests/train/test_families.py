@@ -28,7 +28,7 @@ every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys(
 def test_cut_off_and_resumed_it_ends_where_an_unbroken_run_ends(
     model: str, toy_run: Any, tmp_path: Path, heard: Any
 ) -> None:
-    how = (model, "data.tokenizer.sampling=0.2", "train.ema=0.9", "train.r_drop=1.0", "train.r_drop_after=3")
+    how = (model, "data.tokenizer.dropout=0.2", "train.ema=0.9", "train.r_drop=1.0", "train.r_drop_after=3")
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     start(toy_run(*how), whole, heard)
     start(toy_run(*how, "train.max_steps=8"), broken, heard)

@@ -52,7 +52,7 @@ def test_without_patience_it_never_stops_early(toy_run: Any, folder: RunFolder, 
 
 
 def test_the_best_is_kept_beside_the_last(toy_run: Any, folder: RunFolder, heard: Any) -> None:
-    run = toy_run(STUCK, "train.validate_every=2", "train.keep=2", "train.average=1")
+    run = toy_run(STUCK, "train.validate_every=2", "train.keep_checkpoints=2", "train.average_checkpoints=1")
     start(run, folder, heard)
     assert folder.saved_steps() == [2, 10, 12]
     # The weights did not move, but what began at zero did: by this the checkpoints are told apart.
@@ -73,7 +73,13 @@ def test_another_metric_has_another_best(toy_run: Any, folder: RunFolder, heard:
 
 def test_what_was_best_by_another_metric_is_not_the_model(toy_run: Any, folder: RunFolder, heard: Any) -> None:
     """Of a run that is over, gone on with: it is not validated again."""
-    settings = ("train.max_steps=6", "train.validate_every=2", "train.average=1", "train.keep=5", "train.lr=0.5")
+    settings = (
+        "train.max_steps=6",
+        "train.validate_every=2",
+        "train.average_checkpoints=1",
+        "train.keep_checkpoints=5",
+        "train.lr=0.5",
+    )
     start(toy_run("train.metric=loss", *settings), folder, heard)
     assert not heard.validations[-1].best, "with a rate so high it gets worse, or this test shows nothing"
     resume(toy_run("train.metric=chrf", *settings), folder, heard)
@@ -83,13 +89,13 @@ def test_what_was_best_by_another_metric_is_not_the_model(toy_run: Any, folder: 
 
 
 def test_checkpoints_between_validations(toy_run: Any, folder: RunFolder, heard: Any) -> None:
-    start(toy_run("train.checkpoint_every=3", "train.validate_every=5", "train.keep=9"), folder, heard)
+    start(toy_run("train.checkpoint_every=3", "train.validate_every=5", "train.keep_checkpoints=9"), folder, heard)
     assert folder.saved_steps() == [3, 5, 6, 9, 10, 12]
     assert [report.step for report in heard.validations] == [5, 10, 12]
 
 
 def test_the_model_is_the_mean_of_the_last_checkpoints(toy_run: Any, folder: RunFolder, heard: Any) -> None:
-    start(toy_run("train.validate_every=2", "train.average=2"), folder, heard)
+    start(toy_run("train.validate_every=2", "train.average_checkpoints=2"), folder, heard)
     assert folder.saved_steps()[-3:] == [8, 10, 12]
     last = [read_weights(folder.checkpoint(step)) for step in (10, 12)]
     model = read_weights(folder.model)

@@ -207,19 +207,19 @@ def test_epochs_end_a_run_and_are_when_it_validates(toy_run: Any, folder: RunFol
 
 
 def test_a_damaged_checkpoint_among_those_that_are_averaged(toy_run: Any, folder: RunFolder, heard: Any) -> None:
-    start(toy_run("train.keep=3", "train.average=3"), folder, heard)
+    start(toy_run("train.keep_checkpoints=3", "train.average_checkpoints=3"), folder, heard)
     first = folder.checkpoint(folder.saved_steps()[0])
     weights = first / "weights.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-100] + bytes(100))
     with pytest.raises(RunError, match=f"the checkpoint {first} cannot be read"):
-        resume(toy_run("train.keep=3", "train.average=3"), folder, heard)
+        resume(toy_run("train.keep_checkpoints=3", "train.average_checkpoints=3"), folder, heard)
 
 
 def test_a_model_to_start_from_has_the_same_case(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     start(toy_run("train.max_steps=1"), RunFolder(tmp_path / "first"), heard)
-    init = f"train.init={tmp_path / 'first' / 'model'}"
-    with pytest.raises(ConfigError, match=r"was trained with data\.lowercase = false: set it so here too"):
+    init = f"train.init_from={tmp_path / 'first' / 'model'}"
+    with pytest.raises(ConfigError, match=r"was trained with data\.lowercase = false: set it to the same value here"):
         start(toy_run(init, "data.lowercase=true"), RunFolder(tmp_path / "second"), heard)
     assert not (tmp_path / "second").exists()
 
@@ -235,9 +235,9 @@ def test_a_checkpoint_that_was_better_than_the_mean_is_named(toy_run: Any, tmp_p
     """While the loss still falls, the last state is better than its mean with earlier ones."""
     start(toy_run(), RunFolder(tmp_path / "mean"), heard)
     assert [report.best for report in heard.validations] == [True] * 3
-    alone = f"step 12 alone had loss {heard.validations[-1].nll:.4g}; train.average = 1 takes it"
+    alone = f"step 12 alone had loss {heard.validations[-1].nll:.4g}; train.average_checkpoints = 1 takes it"
     assert heard.messages[-1] == alone
-    start(toy_run("train.average=1"), RunFolder(tmp_path / "best"), heard)
+    start(toy_run("train.average_checkpoints=1"), RunFolder(tmp_path / "best"), heard)
     assert heard.messages[-1].startswith("the model is that of step 12")
 
 
@@ -286,7 +286,7 @@ def test_the_rate_cools_down_towards_the_end_of_the_run(
 def test_how_long_an_epoch_is_is_measured_once_one_has_ended(toy_run: Any, folder: RunFolder, heard: Any) -> None:
     """With sampled subwords it has more tokens than the task expects: the rate would be 0 long before the end."""
     settings = ("train.schedule=constant", "train.warmup_steps=1", "train.lr=1e-3", "train.log_every=1")
-    sampled = ("data.tokenizer.sampling=0.5", "train.max_epochs=4", "train.max_steps=1000", "train.cooldown=1.0")
+    sampled = ("data.tokenizer.dropout=0.5", "train.max_epochs=4", "train.max_steps=1000", "train.cooldown=1.0")
     start(toy_run(*settings, *sampled), folder, heard)
     rates = [report.lr for report in heard.steps]
     assert sum(rate == 0 for rate in rates) <= 1
@@ -329,7 +329,7 @@ def test_damaged_checkpoints_are_refused_and_the_one_before_is_as_good(
 
 
 def test_without_validation_data_the_last_checkpoint_is_the_model(toy_run: Any, folder: RunFolder, heard: Any) -> None:
-    run: RunConfig = toy_run("train.average=1")
+    run: RunConfig = toy_run("train.average_checkpoints=1")
     run = dataclasses.replace(run, data=dataclasses.replace(run.data, valid=()))
     start(run, folder, heard)
     assert heard.validations == []
@@ -345,22 +345,24 @@ def test_one_matrix_for_two_vocabularies_is_refused_when_the_recipe_is_read(
     with pytest.raises(ConfigError) as caught:
         load_recipe(recipe, [setting])
     assert str(caught.value) == f"{recipe}: {ONE_VOCABULARY}"
-    assert load_recipe(recipe, [setting, "model.sharing=output"]).model.sharing == "output"
-    assert run_from_dict({"data": {"tokenizer": {"files": ["a.model"], "joint": False}}}).model.sharing == "all"
+    assert load_recipe(recipe, [setting, "model.tie_embeddings=output"]).model.tie_embeddings == "output"
+    assert run_from_dict({"data": {"tokenizer": {"files": ["a.model"], "joint": False}}}).model.tie_embeddings == "all"
 
 
 def test_two_vocabularies(toy_run: Any, folder: RunFolder, heard: Any) -> None:
-    start(toy_run("data.tokenizer.joint=false", "model.sharing=output", "train.max_steps=4"), folder, heard)
+    start(toy_run("data.tokenizer.joint=false", "model.tie_embeddings=output", "train.max_steps=4"), folder, heard)
     description = read_description(folder.model)
     assert not TokenizerPair.from_files(description.tokenizer, False).joint
-    assert resume(toy_run("data.tokenizer.joint=false", "model.sharing=output"), folder, heard).step == 12
+    assert resume(toy_run("data.tokenizer.joint=false", "model.tie_embeddings=output"), folder, heard).step == 12
 
 
 def test_more_averaged_than_kept_is_refused(recipe: Path) -> None:
-    words = r"train\.average = 5 but only train\.keep = 2 checkpoints are kept"
+    words = r"train\.average_checkpoints = 5 but only train\.keep_checkpoints = 2 checkpoints are kept"
     with pytest.raises(ConfigError, match=words):
-        load_recipe(recipe, ["train.average=5", "train.keep=2"])
-    assert load_recipe(recipe, ["train.average=2", "train.keep=2"]).train.average == 2
+        load_recipe(recipe, ["train.average_checkpoints=5", "train.keep_checkpoints=2"])
+    assert (
+        load_recipe(recipe, ["train.average_checkpoints=2", "train.keep_checkpoints=2"]).train.average_checkpoints == 2
+    )
 
 
 def test_the_cache_is_ours(cache: Path) -> None:
@@ -368,8 +370,8 @@ def test_the_cache_is_ours(cache: Path) -> None:
 
 
 def test_a_metric_needs_translations() -> None:
-    with pytest.raises(ConfigError, match="valid_translate"):
-        run_from_dict({"train": {"metric": "bleu", "valid_translate": 0}})
+    with pytest.raises(ConfigError, match="valid_translations"):
+        run_from_dict({"train": {"metric": "bleu", "valid_translations": 0}})
 
 
 def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ COPYING = (
     "train.label_smoothing=0.0",
     "train.log_every=100",
     "train.validate_every=500",
-    "train.average=1",
+    "train.average_checkpoints=1",
 )
 
 

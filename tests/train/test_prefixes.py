@@ -24,7 +24,7 @@ def two_tasks(*prefixes: str) -> Any:
             "data": {"train": corpora, "valid": corpora, "tokenizer": {"vocab_size": 300}},
             "model": {"family": "t5", "d_model": 16, "n_heads": 2, "head_size": 8, "d_ff": 16, "n_encoder_layers": 1}
             | {"n_decoder_layers": 1},
-            "train": {"max_steps": 2, "threads": 1, "precision": "float32", "valid_translate": 2},
+            "train": {"max_steps": 2, "threads": 1, "precision": "float32", "valid_translations": 2},
         }
     )
 

@@ -103,7 +103,7 @@ def test_moments_after_the_checkpoint_are_made_again(toy_run: Any, tmp_path: Pat
 def test_a_training_that_starts_from_a_model_goes_on_with_its_history(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     first, whole, broken = (RunFolder(tmp_path / name) for name in ("first", "whole", "broken"))
     start(toy_run("train.probes=['c b', 'b', 'a b c']"), first, heard)
-    again = (SENTENCES, f"train.init='{first.model}'")
+    again = (SENTENCES, f"train.init_from='{first.model}'")
     start(toy_run(*again), whole, heard)
     remembered, history = read_history(first.model / "probes.safetensors"), read_history(whole.probes)
     assert [probe.text for probe in history.probes] == ["a b c", "c b"]
@@ -122,7 +122,7 @@ def test_a_training_that_starts_from_a_model_goes_on_with_its_history(toy_run: A
 def test_a_model_that_remembers_other_sentences_is_of_no_use(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     first, second = RunFolder(tmp_path / "first"), RunFolder(tmp_path / "second")
     start(toy_run("train.probes=['c b']", "train.max_steps=4"), first, heard)
-    start(toy_run(SENTENCES, f"train.init='{first.model}'", "train.max_steps=4"), second, heard)
+    start(toy_run(SENTENCES, f"train.init_from='{first.model}'", "train.max_steps=4"), second, heard)
     assert [moment.step for moment in read_history(second.probes).moments] == [0, 1, 2, 3, 4]
 
 

@@ -19,11 +19,11 @@ from regard.train.run_folder import RunFolder
 
 # Everything that could be forgotten between two processes is on.
 ALL_ON = (
-    "data.tokenizer.sampling=0.2",
+    "data.tokenizer.dropout=0.2",
     "model.dropout=0.2",
     "model.attention_dropout=0.1",
     "train.ema=0.9",
-    "train.accumulate=2",
+    "train.gradient_accumulation_steps=2",
     "train.max_steps=72",
     "train.validate_every=12",
     "train.checkpoint_every=4",
@@ -188,7 +188,7 @@ def test_what_a_kill_left_half_written_is_ignored_and_cleared_away(
 def test_on_two_threads_it_goes_on_exactly_too(precision: str, toy_run: Any, tmp_path: Path, heard: Any) -> None:
     """As people train: bf16 or int8, both cores, subword sampling, dropout, R-Drop that begins on the way."""
     how = (
-        *(f"train.precision={precision}", "train.threads=2", "data.tokenizer.sampling=0.2", "model.dropout=0.3"),
+        *(f"train.precision={precision}", "train.threads=2", "data.tokenizer.dropout=0.2", "model.dropout=0.3"),
         *("train.r_drop=2.0", "train.r_drop_after=5", "model.d_model=64", "train.max_steps=12"),
     )
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")

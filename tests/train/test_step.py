@@ -64,7 +64,9 @@ def moved(ours: nn.Module, before: nn.Module) -> float:
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_step_is_adams_on_the_mean_over_tokens(make_trainer: Any, accumulate: int) -> None:
     # eps is large because Adam's first step is otherwise nearly a sign, blind to how the gradient is scaled
-    trainer = in_float64(make_trainer("model.dropout=0.0", f"train.accumulate={accumulate}", "train.eps=0.1"))
+    trainer = in_float64(
+        make_trainer("model.dropout=0.0", f"train.gradient_accumulation_steps={accumulate}", "train.eps=0.1")
+    )
     before, plain = copy.deepcopy(trainer.model), copy.deepcopy(trainer.model)
     (batches, place), *_ = islice(trainer.steps(), 1)
     assert len(batches) == accumulate
@@ -161,7 +163,9 @@ def test_r_drop_draws_two_dropouts_together(make_trainer: Any) -> None:
 
 def test_the_loss_reported_is_the_mean_over_the_tokens_of_all_steps(make_trainer: Any) -> None:
     each, thirds = (
-        make_trainer(f"train.log_every={every}", "train.max_steps=9", "train.accumulate=2", "model.dropout=0.0")
+        make_trainer(
+            f"train.log_every={every}", "train.max_steps=9", "train.gradient_accumulation_steps=2", "model.dropout=0.0"
+        )
         for every in (1, 3)
     )
     weights = [sum(batch.n_tokens for batch in batches) for batches, _ in islice(each.steps(), 9)]

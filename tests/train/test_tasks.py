@@ -34,7 +34,7 @@ from regard.train.run_folder import RunFolder
 
 TRAIN: dict[str, Any] = {
     "max_steps": 12, "batch_tokens": 96, "lr": 1e-2, "warmup_steps": 2, "validate_every": 4, "log_every": 4,
-    "label_smoothing": 0.0, "samples": 1, "keep": 2, "average": 1, "precision": "float32",
+    "label_smoothing": 0.0, "valid_samples": 1, "keep_checkpoints": 2, "average_checkpoints": 1, "precision": "float32",
 }  # fmt: skip
 SIZES = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1}
 Make = Callable[..., RunConfig]
@@ -70,8 +70,8 @@ def make(folder: Path) -> Make:
     kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         "gpt": (
             {
-                "train": [{"text": text, "whole": True, "stop": 0.8}],
-                "valid": [{"text": text, "whole": True, "start": 0.8}],
+                "train": [{"text": text, "whole_file": True, "stop": 0.8}],
+                "valid": [{"text": text, "whole_file": True, "start": 0.8}],
                 **characters,
             },
             {"family": "gpt", "max_positions": 32, **SIZES},
@@ -107,8 +107,8 @@ def make(folder: Path) -> Make:
                 "train": [{"images": images, "labels": classes, "stop": 0.75}],
                 "valid": [{"images": images, "labels": classes, "start": 0.75}],
                 "label_names": ["dark", "bright"],
-                "mirror": True,
-                "shift": 1,
+                "horizontal_flip": True,
+                "random_shift": 1,
             },
             {"family": "vit", "image_size": 8, "patch_size": 4, **SIZES},
         ),
@@ -129,7 +129,7 @@ def test_cut_off_and_resumed_it_ends_where_an_unbroken_run_ends(
     kind: str, make: Make, tmp_path: Path, heard: Any
 ) -> None:
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
-    how: dict[str, Any] = {"ema": 0.9, "accumulate": 2}
+    how: dict[str, Any] = {"ema": 0.9, "gradient_accumulation_steps": 2}
     start(make(kind, **how), whole, heard)
     start(make(kind, **how, max_steps=7), broken, heard)
     resume(make(kind, **how), broken, heard)
@@ -178,7 +178,7 @@ def test_what_comes_out_can_be_used(make: Make, tmp_path: Path, heard: Any) -> N
 
 def test_a_run_may_start_from_another_model(make: Make, tmp_path: Path, heard: Any) -> None:
     start(make("bert"), RunFolder(tmp_path / "first"), heard)
-    start(make("bert classes", init=str(tmp_path / "first" / "model")), RunFolder(tmp_path / "second"), heard)
+    start(make("bert classes", init_from=str(tmp_path / "first" / "model")), RunFolder(tmp_path / "second"), heard)
     (said,) = [message for message in heard.messages if "weights are those of" in message]
     assert not said.startswith("0 of ")
     first, second = (tmp_path / name / "model" / "tokenizer.model" for name in ("first", "second"))
@@ -189,7 +189,7 @@ def test_a_classifier_may_start_from_another(make: Make, folder: Path, tmp_path:
     start(make("bert classes"), RunFolder(tmp_path / "first"), heard)
     other = (folder / "labels.tsv").read_text().replace("\tyes", "\tpraise").replace("\tno", "\tblame")
     (folder / "labels.tsv").write_text("hello\tgreeting\n" + other)
-    start(make("bert classes", init=str(tmp_path / "first" / "model")), RunFolder(tmp_path / "second"), heard)
+    start(make("bert classes", init_from=str(tmp_path / "first" / "model")), RunFolder(tmp_path / "second"), heard)
     assert read_description(tmp_path / "second" / "model").labels == ("blame", "greeting", "praise")
     (said,) = [message for message in heard.messages if "weights are those of" in message]
     assert not said.startswith("0 of ")
@@ -240,7 +240,7 @@ def test_what_only_translators_have_is_refused(make: Make, folder: Path) -> None
         make("gpt", probes=["ab"])
     text = {"text": str(folder / "text.txt")}
     for data, said in (
-        ({"tokenizer": {"sampling": 0.1}}, "data.tokenizer.sampling is for learning to translate"),
+        ({"tokenizer": {"dropout": 0.1}}, "data.tokenizer.dropout is for learning to translate"),
         ({"train": [{**text, "prefix": "go on: "}]}, "running text has none"),
     ):
         with pytest.raises(ConfigError, match=said):
@@ -275,7 +275,7 @@ def test_data_of_another_kind_is_refused(make: Make, folder: Path, tmp_path: Pat
     run = run_from_dict({"data": {"train": [gone]}, "model": {"family": "gpt"}})
     with pytest.raises(DataError, match=r"no file .*gone.txt\n.*a text\n.*somewhere"):
         start(run, RunFolder(tmp_path / "c"), heard)
-    whole = {"text": str(folder / "text.txt"), "whole": True}
+    whole = {"text": str(folder / "text.txt"), "whole_file": True}
     run = run_from_dict({"data": {"train": [whole]}, "model": {"family": "gpt"}})
     with pytest.raises(ConfigError, match="only a vocabulary of characters keeps"):
         start(run, RunFolder(tmp_path / "d"), heard)

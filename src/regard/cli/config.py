@@ -86,7 +86,7 @@ def check_data(run: RunConfig) -> None:
 
 def check_begun(run: RunConfig) -> ModelDescription | None:
     """The model that training would start from, if one is named; it must have a tokenizer for this one."""
-    if not run.train.init:
+    if not run.train.init_from:
         return None
     from regard.config import TranslationConfig, ViTConfig
     from regard.tokenizers.pair import TokenizerPair

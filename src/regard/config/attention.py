@@ -31,9 +31,9 @@ class LatentAttentionConfig:
     head_size: int = setting(32, low=1)
     rotary_size: int = setting(16, low=2)
     value_size: int = setting(32, low=1)
-    rotary_base: float = setting(10_000.0, low=1.0)
+    rope_theta: float = setting(10_000.0, low=1.0)
     rope_scaling_factor: float = setting(1.0, low=1.0)
-    rotary_length: int = setting(4096, low=1)
+    rope_original_length: int = setting(4096, low=1)
 
 
 AttentionConfig = FullAttention | LatentAttentionConfig

@@ -13,19 +13,19 @@ Position = Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "none
 NormOrder = Literal["post", "pre"]
 NormKind = Literal["layernorm", "rmsnorm"]
 FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "swish", "swiglu", "geglu"]
-Sharing = Literal["all", "output", "none"]
-T5Sharing = Literal["all", "inputs"]
+TiedEmbeddings = Literal["all", "output", "none"]
+T5TiedEmbeddings = Literal["all", "inputs"]
 CellKind = Literal["rnn", "gru", "lstm"]
 RecurrentAttention = Literal["none", "additive", "dot"]
 Bidirectional = Literal["none", "first", "all"]
 BertHead = Literal["masked", "next", "classes", "tags"]
 FeedForwardChoice = Literal[FeedForwardKind, "moe"]
 GateKind = Literal["sigmoid", "softmax"]
-BalanceKind = Literal["bias", "loss", "none"]
+LoadBalancing = Literal["bias", "loss", "none"]
 
 ONE_VOCABULARY = (
-    "model.sharing = 'all' needs one vocabulary for both languages: set data.tokenizer.joint = true, "
-    "or model.sharing = 'output'"
+    "model.tie_embeddings = 'all' needs one vocabulary for both languages: set data.tokenizer.joint = true, "
+    "or model.tie_embeddings = 'output'"
 )
 
 
@@ -34,33 +34,36 @@ class MixtureConfig:
     """A mixture of experts in the place of a feed-forward network. The defaults are DeepSeek-V3's, small."""
 
     n_experts: int = setting(8, low=1)
-    experts_per_token: int = setting(2, low=1, formerly="n_active")  # experts that a token goes to
-    n_shared: int = setting(1, low=0)  # experts that every token goes to, besides
-    d_ff: int = setting(0, low=0)  # of one expert; 0: the model's
+    experts_per_token: int = setting(2, low=1, formerly="n_active")  # routed experts per token
+    n_shared_experts: int = setting(1, low=0, formerly="n_shared")  # experts that every token goes to
+    d_ff: int = setting(0, low=0)  # of each expert; 0: the model's d_ff
     kind: FeedForwardKind = "swiglu"
-    n_groups: int = setting(1, low=1)  # of experts; a token's are all in its n_active_groups best
-    n_active_groups: int = setting(1, low=1)
+    n_groups: int = setting(1, low=1)  # groups of experts; a token's experts are in its best groups_per_token
+    groups_per_token: int = setting(1, low=1, formerly="n_active_groups")
     gate: GateKind = "sigmoid"
-    normalise: bool = True  # the gates of a token add up to `scale`
-    scale: float = setting(1.0, low=0.0)
-    balance: BalanceKind = "bias"  # bias: busy experts are chosen less; loss: Switch's; none: as it comes
-    balance_rate: float = setting(0.001, low=0.0)  # what a step adds to a bias, or the weight of the loss
+    normalise_gates: bool = setting(True, formerly="normalise")  # gates of a token add up to routed_scaling_factor
+    routed_scaling_factor: float = setting(1.0, low=0.0, formerly="scale")
+    # bias: a bias per expert, adapted to its load (DeepSeek-V3); loss: an auxiliary loss (Switch Transformer)
+    load_balancing: LoadBalancing = setting("bias", formerly="balance")
+    # the bias update per step, or the weight of the loss
+    load_balancing_rate: float = setting(0.001, low=0.0, formerly="balance_rate")
 
     def __post_init__(self) -> None:
-        if self.n_experts % self.n_groups or self.n_active_groups > self.n_groups:
+        if self.n_experts % self.n_groups or self.groups_per_token > self.n_groups:
             raise ConfigError(
-                f"model.moe: {self.n_experts} experts in {self.n_groups} groups, {self.n_active_groups} of them used: "
-                f"n_groups must divide n_experts, and n_active_groups must not be more than n_groups"
+                f"model.moe: {self.n_experts} experts in {self.n_groups} groups, {self.groups_per_token} of them used: "
+                f"n_groups must divide n_experts, and groups_per_token must not be more than n_groups"
             )
-        if self.experts_per_token > self.n_experts // self.n_groups * self.n_active_groups:
+        if self.experts_per_token > self.n_experts // self.n_groups * self.groups_per_token:
             raise ConfigError(
                 f"model.moe.experts_per_token = {self.experts_per_token} exceeds the experts a token may choose from, "
-                f"n_experts / n_groups · n_active_groups = {self.n_experts // self.n_groups * self.n_active_groups}"
+                f"n_experts / n_groups · groups_per_token = {self.n_experts // self.n_groups * self.groups_per_token}"
             )
-        if self.normalise and self.experts_per_token == 1 < self.n_experts:
+        if self.normalise_gates and self.experts_per_token == 1 < self.n_experts:
             raise ConfigError(
-                "model.moe.experts_per_token = 1 with normalise = true gives every token's only expert gate weight 1, "
-                "so the router gets no gradient: set model.moe.normalise = false, or experts_per_token = 2"
+                "model.moe.experts_per_token = 1 with normalise_gates = true gives every token's only expert gate "
+                "weight 1, so the router gets no gradient: set model.moe.normalise_gates = false, or "
+                "experts_per_token = 2"
             )
 
 
@@ -79,7 +82,8 @@ class TransformerConfig:
     norm_order: NormOrder = "post"
     norm: NormKind = "layernorm"
     ffn: FeedForwardChoice = "relu"  # moe: a mixture of experts, as `moe` says
-    sharing: Sharing = "all"  # all: source, target and output are one matrix; output: target and output
+    # all: source, target and output embeddings are one matrix; output: target and output are one matrix
+    tie_embeddings: TiedEmbeddings = setting("all", formerly="sharing")
     dropout: float = setting(0.1, low=0.0, below=1.0)
     attention_dropout: float = setting(0.0, low=0.0, below=1.0)
     activation_dropout: float = setting(0.0, low=0.0, below=1.0)
@@ -97,7 +101,7 @@ class TransformerConfig:
                 f"model.position = 'rotary' turns pairs of dimensions, so d_model / n_heads must be even; "
                 f"it is {self.d_model // self.n_heads}"
             )
-        if self.sharing == "all" and self.src_vocab_size != self.tgt_vocab_size:
+        if self.tie_embeddings == "all" and self.src_vocab_size != self.tgt_vocab_size:
             raise ConfigError(ONE_VOCABULARY)
 
 
@@ -114,13 +118,14 @@ class RecurrentConfig:
     bidirectional: Bidirectional = "first"  # which encoder layers read the sentence from both ends
     residual: bool = False  # x + layer(x), from the third layer on
     deep_output: bool = True  # the prediction sees context and last word too, not the state alone
-    sharing: Sharing = "all"  # all: source, target and output are one matrix; output: target and output
+    # all: source, target and output embeddings are one matrix; output: target and output are one matrix
+    tie_embeddings: TiedEmbeddings = setting("all", formerly="sharing")
     dropout: float = setting(0.2, low=0.0, below=1.0)
     src_vocab_size: int = setting(0, low=0)  # 0: the tokenizer's
     tgt_vocab_size: int = setting(0, low=0)
 
     def __post_init__(self) -> None:
-        if self.sharing == "all" and self.src_vocab_size != self.tgt_vocab_size:
+        if self.tie_embeddings == "all" and self.src_vocab_size != self.tgt_vocab_size:
             raise ConfigError(ONE_VOCABULARY)
 
 
@@ -139,7 +144,8 @@ class T5Config:
     n_buckets: int = setting(32, low=4)  # of distances, each of which has a number a head
     max_distance: int = setting(128, low=2)  # the last bucket has all that is farther
     norm_eps: float = setting(1e-6, low=0.0)
-    sharing: T5Sharing = "all"  # source, target and output are one matrix; version 1.1 and mT5: inputs, without output
+    # all: source, target and output embeddings are one matrix; inputs (T5 1.1, mT5): source and target are one matrix
+    tie_embeddings: T5TiedEmbeddings = setting("all", formerly="sharing")
     scale_output: bool = True  # the last vector times d_model^-0.5; version 1.1 and mT5: false
     dropout: float = setting(0.1, low=0.0, below=1.0)
     src_vocab_size: int = setting(0, low=0)  # 0: the tokenizer's
@@ -231,10 +237,10 @@ class DeepSeekConfig:
     value_size: int = setting(32, low=1)
     moe: MixtureConfig = MixtureConfig()
     norm_eps: float = setting(1e-6, low=0.0)
-    rotary_base: float = setting(10_000.0, low=1.0)
+    rope_theta: float = setting(10_000.0, low=1.0, formerly="rotary_base")
     rope_scaling_factor: float = setting(1.0, low=1.0, formerly="rotary_stretch")  # YaRN
-    rotary_length: int = setting(4096, low=1)  # the longest text that was trained on before it was stretched
-    tied: bool = False  # input and output are one matrix
+    rope_original_length: int = setting(4096, low=1, formerly="rotary_length")  # longest text before YaRN scaling
+    tie_embeddings: bool = setting(False, formerly="tied")  # input and output embeddings are one matrix
     dropout: float = setting(0.0, low=0.0, below=1.0)
     vocab_size: int = setting(0, low=0)  # 0: the tokenizer's
 
@@ -250,9 +256,9 @@ class DeepSeekConfig:
             head_size=self.head_size,
             rotary_size=self.rotary_size,
             value_size=self.value_size,
-            rotary_base=self.rotary_base,
+            rope_theta=self.rope_theta,
             rope_scaling_factor=self.rope_scaling_factor,
-            rotary_length=self.rotary_length,
+            rope_original_length=self.rope_original_length,
         )
 
 
@@ -371,24 +377,25 @@ PRESETS: dict[str, dict[str, Any]] = {
         "q_rank": 1536, "kv_rank": 512, "head_size": 128, "rotary_size": 64, "value_size": 128,
         "rope_scaling_factor": 40.0,
         "moe": {
-            "n_experts": 256, "experts_per_token": 8, "n_shared": 1, "d_ff": 2048, "n_groups": 8, "n_active_groups": 4,
-            "scale": 2.5,
+            "n_experts": 256, "experts_per_token": 8, "n_shared_experts": 1, "d_ff": 2048, "n_groups": 8,
+            "groups_per_token": 4, "routed_scaling_factor": 2.5,
         },
     },
     # Sutskever et al. 2014: four layers, one vector between the languages.
     "lstm": {
         "family": "recurrent", "cell": "lstm", "attention": "none", "d_model": 1000, "n_encoder_layers": 4,
-        "n_decoder_layers": 4, "bidirectional": "none", "deep_output": False, "sharing": "none",
+        "n_decoder_layers": 4, "bidirectional": "none", "deep_output": False, "tie_embeddings": "none",
     },
     # Bahdanau et al. 2015: one layer, read from both ends, attended to.
     "bahdanau": {
         "family": "recurrent", "cell": "gru", "attention": "additive", "d_model": 1000, "n_encoder_layers": 1,
-        "n_decoder_layers": 1, "bidirectional": "first", "deep_output": True, "sharing": "none",
+        "n_decoder_layers": 1, "bidirectional": "first", "deep_output": True, "tie_embeddings": "none",
     },
     # Wu et al. 2016: eight layers and eight.
     "gnmt": {
         "family": "recurrent", "cell": "lstm", "attention": "additive", "d_model": 1024, "n_encoder_layers": 8,
-        "n_decoder_layers": 8, "bidirectional": "first", "residual": True, "deep_output": False, "sharing": "none",
+        "n_decoder_layers": 8, "bidirectional": "first", "residual": True, "deep_output": False,
+        "tie_embeddings": "none",
     },
     # Raffel et al. 2020, section 3.7: two of the sizes that were released.
     "t5-small": {

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import logging
 import math
+import re
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, field
@@ -78,7 +80,7 @@ def check_table(tree: Any, name: str) -> None:
 
 
 def with_current_names(tree: Mapping[str, Any], fields: Iterable[dataclasses.Field[Any]], where: str) -> dict[str, Any]:
-    """The settings with every former key replaced by its present name; a log message says so."""
+    """The settings with every former key replaced by its present name; a log message says so, once per key."""
     current = {f.metadata["formerly"]: f.name for f in fields if f.metadata.get("formerly")}
     dot = f"{where}." if where else ""
     renamed: dict[str, Any] = {}
@@ -87,9 +89,32 @@ def with_current_names(tree: Mapping[str, Any], fields: Iterable[dataclasses.Fie
         if name in renamed or (name != key and name in tree):
             raise ConfigError(f"{dot}{key} is the former name of {dot}{name}, and both are set: remove {dot}{key}")
         if name != key:
-            log.warning("%s%s is now called %s%s: please rename it", dot, key, dot, name)
+            report_former_name(re.sub(r"\[\d+\]", "", dot), key, name)
         renamed[name] = value
     return renamed
+
+
+@functools.cache  # a run folder has many checkpoints, each with the same former keys
+def report_former_name(section: str, former: str, name: str) -> None:
+    log.warning("%s%s is now called %s%s: please rename it", section, former, section, name)
+
+
+def rename_former_keys(kind: Any, tree: Any, where: str) -> Any:
+    """`tree`, which describes a `kind`, with present names at every level. Unknown keys and wrong values stay."""
+    kinds = [one for one in (get_args(kind) if is_union(kind) else (kind,)) if dataclasses.is_dataclass(one)]
+    if get_origin(kind) is tuple and isinstance(tree, list | tuple):
+        return [rename_former_keys(get_args(kind)[0], item, f"{where}[{i}]") for i, item in enumerate(tree)]
+    if not kinds or not isinstance(tree, Mapping):
+        return tree
+    hints = {name: hint for one in reversed(kinds) for name, hint in get_type_hints(one).items()}
+    fields = [field for one in kinds for field in dataclasses.fields(one)]
+    named = with_current_names(tree, fields, where)
+    dot = f"{where}." if where else ""
+    return {key: rename_former_keys(hints.get(key), value, f"{dot}{key}") for key, value in named.items()}
+
+
+def is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, types.UnionType)
 
 
 def convert(kind: Any, value: Any, name: str) -> Any:
@@ -109,7 +134,7 @@ def convert(kind: Any, value: Any, name: str) -> Any:
     if origin is dict:
         check_table(value, name)
         return dict(value)
-    if origin in (Union, types.UnionType):
+    if is_union(kind):
         kinds = tuple(one for one in get_args(kind) if one is not types.NoneType)
         if value is None and len(kinds) < len(get_args(kind)):
             return None

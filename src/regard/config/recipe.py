@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import PRESETS, CorpusConfig, DataConfig, RunConfig, TransformerConfig, build, suggestion, to_dict
+from regard.config.parsing import rename_former_keys
 from regard.errors import ConfigError
 
 PRESET = "model.preset"
@@ -37,6 +38,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     presets = [override for override in overrides if parse_override(override)[0] == PRESET]
     with naming(path):
+        tree = rename_former_keys(RunConfig, tree, "")
         for override in presets[-1:]:
             set_preset(tree, parse_override(override)[1])
     for override in overrides:
@@ -58,7 +60,7 @@ def naming(path: Path) -> Iterator[None]:
 
 def run_from_dict(tree: Mapping[str, Any]) -> RunConfig:
     """A RunConfig from nested dictionaries, the preset filled in, every key and value checked."""
-    tree = dict(tree)
+    tree = dict(rename_former_keys(RunConfig, tree, ""))
     model = dict(tree["model"]) if isinstance(tree.get("model"), dict) else tree.get("model", {})
     if isinstance(model, dict) and "preset" in model:
         tree["model"] = merged(preset(model.pop("preset")), model)
@@ -155,9 +157,9 @@ def set_preset(tree: dict[str, Any], name: object) -> None:
 
 
 def set_key(tree: dict[str, Any], override: str) -> None:
-    """Apply one `section.key=value`."""
+    """Apply one `section.key=value`; the key may be a former one."""
     name, value = parse_override(override)
-    *sections, key = name.split(".")
+    *sections, key = present_key(name.split("."))
     for section in sections:
         inner: Any = tree.get(section, {})
         if isinstance(inner, list):
@@ -165,6 +167,19 @@ def set_key(tree: dict[str, Any], override: str) -> None:
         tree[section] = inner = dict(inner) if isinstance(inner, dict) else {}
         tree = inner
     tree[key] = value
+
+
+def present_key(parts: list[str]) -> list[str]:
+    """The parts of a dotted key, a former name replaced by the present one."""
+    nested: dict[str, Any] = {}
+    for part in reversed(parts):
+        nested = {part: nested}
+    renamed = rename_former_keys(RunConfig, nested, "")
+    keys = []
+    while renamed:
+        [(key, renamed)] = renamed.items()
+        keys.append(key)
+    return keys
 
 
 def anchor_paths(data: DataConfig, folder: Path) -> DataConfig:

@@ -44,7 +44,7 @@ class CorpusConfig:
     src_field: str = "src"  # the JSONL keys
     tgt_field: str = "tgt"
     text: str = ""  # for a model of one text: a text a line, plain, .gz or .zst
-    whole: bool = False  # of `text`: all of the file is one text, line breaks and all
+    whole_file: bool = setting(False, formerly="whole")  # `text` is one text, line breaks included
     column: int = setting(0, low=0)  # of `text`: which column of its TAB-separated lines, from 1; 0: the whole line
     start: float = setting(0.0, low=0.0, high=1.0)  # the part of it from here …
     stop: float = setting(1.0, low=0.0, high=1.0)  # … to here
@@ -71,7 +71,8 @@ class TokenizerConfig:
     joint: bool = True
     character_coverage: float = setting(0.9998, low=0.5, high=1.0)
     split_han: bool = False  # every Han character is a piece of its own; best with joint = false
-    sampling: float = setting(0.0, low=0.0, below=1.0)  # BPE-dropout's p; unigram: alpha = 1/p − 1; 0: off
+    # BPE-dropout probability p; unigram: subword sampling with alpha = 1/p − 1; 0: off
+    dropout: float = setting(0.0, low=0.0, below=1.0, formerly="sampling")
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ class DataConfig:
     test: tuple[CorpusConfig, ...] = ()
     lowercase: bool = False
     label_names: tuple[str, ...] = ()  # of classes, in their order; images in IDX files have numbers alone
-    mirror: bool = False  # training images: half of them, drawn anew each epoch, the other way round
-    shift: int = setting(0, low=0, high=64)  # training images: moved by up to so many pixels, each epoch anew
+    horizontal_flip: bool = setting(False, formerly="mirror")  # flip half of the training images, a new half per epoch
+    random_shift: int = setting(0, low=0, high=64, formerly="shift")  # shift training images by up to this many pixels
     tokenizer: TokenizerConfig = TokenizerConfig()
     filters: FilterConfig = FilterConfig()
 
@@ -101,12 +102,12 @@ class DataConfig:
 @dataclass(frozen=True)
 class TrainConfig:
     seed: int = setting(1, low=0, high=LARGEST_SEED)
-    init: str = ""  # a model folder to start from: its tokenizer, and every weight that fits
+    init_from: str = setting("", formerly="init")  # a model folder: its tokenizer, and every weight that fits
     max_steps: int = setting(100_000, low=1)
     max_epochs: int = setting(0, low=0)  # 0: no limit but max_steps
     max_minutes: float = setting(0.0, low=0.0)  # 0: no limit
     batch_tokens: int = setting(4096, low=1)  # padded tokens of the longer side in a batch
-    accumulate: int = setting(1, low=1)  # batches a step
+    gradient_accumulation_steps: int = setting(1, low=1, formerly="accumulate")  # batches per optimizer step
     optimizer: OptimizerKind = "adam"
     lr: float = setting(0.0, low=0.0)  # the peak; 0: the paper's, (d_model · warmup_steps)^-0.5
     beta1: float = setting(0.9, low=0.0, below=1.0)
@@ -120,31 +121,35 @@ class TrainConfig:
     label_smoothing: float = setting(0.1, low=0.0, below=1.0)
     r_drop: float = setting(0.0, low=0.0)  # weight of the divergence between two dropouts of a batch; 0: off
     r_drop_after: int = setting(0, low=0)  # steps before R-Drop begins: it doubles a step, and early ones gain little
-    masked: float = setting(0.15, low=0.01, high=0.9)  # of BERT's pre-training: the share of tokens to be found again
+    # share of the tokens that a masked language model is trained to predict
+    mask_probability: float = setting(0.15, low=0.01, high=0.9, formerly="masked")
     ema: float = setting(0.0, low=0.0, below=1.0)  # decay of the averaged weights; 0: off
     precision: Precision = "auto"
     threads: int = setting(0, low=0)  # 0: every core
     log_every: int = setting(50, low=1)  # steps
     validate_every: int = setting(0, low=0)  # steps; 0: at the end of each epoch
     checkpoint_every: int = setting(0, low=0)  # steps; 0: at each validation
-    keep: int = setting(5, low=1)  # checkpoints kept, besides the best
-    average: int = setting(5, low=1)  # last checkpoints averaged into the final model; 1: the best alone
+    keep_checkpoints: int = setting(5, low=1, formerly="keep")  # the last ones; the best is kept besides
+    # last checkpoints averaged into the final model; 1: the best checkpoint alone
+    average_checkpoints: int = setting(5, low=1, formerly="average")
     metric: Metric = "loss"  # what "best" and early stopping look at
     patience: int = setting(0, low=0)  # validations without a better value before stopping; 0: never
-    valid_translate: int = setting(200, low=0)  # validation sentences translated for BLEU and chrF
-    valid_windows: int = setting(512, low=0)  # windows of running text that a validation looks at; 0: all
-    samples: int = setting(3, low=0)  # of them shown
+    # validation sentences that are translated for BLEU and chrF
+    valid_translations: int = setting(200, low=0, formerly="valid_translate")
+    valid_windows: int = setting(512, low=0)  # windows of running text per validation; 0: all
+    valid_samples: int = setting(3, low=0, formerly="samples")  # translations or texts shown per validation
     probes: tuple[str, ...] = ()  # source sentences whose attention is kept through the training, for the explorer
 
     def __post_init__(self) -> None:
-        if self.average > self.keep:
+        if self.average_checkpoints > self.keep_checkpoints:
             raise ConfigError(
-                f"train.average = {self.average} but only train.keep = {self.keep} checkpoints are kept: "
-                f"raise train.keep, or lower train.average"
+                f"train.average_checkpoints = {self.average_checkpoints} but only train.keep_checkpoints = "
+                f"{self.keep_checkpoints} checkpoints are kept: "
+                f"raise train.keep_checkpoints, or lower train.average_checkpoints"
             )
-        if self.metric in ("bleu", "chrf") and not self.valid_translate:
+        if self.metric in ("bleu", "chrf") and not self.valid_translations:
             raise ConfigError(
-                f"train.metric = {self.metric!r} needs translations to score: raise train.valid_translate above 0, "
+                f"train.metric = {self.metric!r} needs translations to score: raise train.valid_translations above 0, "
                 f"or set train.metric = 'loss'"
             )
 
@@ -182,7 +187,7 @@ def check_metric(model: FamilyConfig, data: DataConfig, metric: Metric) -> None:
 
 def check_one_text(data: DataConfig, train: TrainConfig) -> None:
     """Raise for what only translators have."""
-    only = {"data.tokenizer.sampling": data.tokenizer.sampling, "train.probes": train.probes}
+    only = {"data.tokenizer.dropout": data.tokenizer.dropout, "train.probes": train.probes}
     for name, value in only.items():
         if value:
             raise ConfigError(f"{name} is for learning to translate, which this model does not: leave it out")
@@ -211,7 +216,7 @@ class RunConfig:
                 "data.tokenizer.kind = 'characters' is for models of one text: translators have 'bpe' or 'unigram'"
             )
         joint = len(tokenizer.files) == 1 if tokenizer.files else tokenizer.joint
-        if self.model.sharing in ("all", "inputs") and not joint:
+        if self.model.tie_embeddings in ("all", "inputs") and not joint:
             raise ConfigError(ONE_VOCABULARY)
         if not isinstance(self.model, TransformerConfig) or self.model.position != "learned":
             return

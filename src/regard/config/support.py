@@ -71,9 +71,9 @@ MOE: Table = {
     MixtureConfig: {
         "kind": FEED_FORWARDS,
         "gate": ("sigmoid", "softmax"),
-        "balance": ("bias", "loss", "none"),
-        **any_value("n_experts", "experts_per_token", "n_shared", "d_ff", "n_groups", "n_active_groups"),
-        **any_value("normalise", "scale", "balance_rate"),
+        "load_balancing": ("bias", "loss", "none"),
+        **any_value("n_experts", "experts_per_token", "n_shared_experts", "d_ff", "n_groups", "groups_per_token"),
+        **any_value("normalise_gates", "routed_scaling_factor", "load_balancing_rate"),
     }
 }
 

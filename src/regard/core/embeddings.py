@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.config import Sharing
+from regard.config import TiedEmbeddings
 from regard.core.int8 import Int8Mixin
 from regard.core.linear import linear
 
@@ -35,10 +35,10 @@ class Embedding(Int8Mixin, nn.Module):
 
 
 def build_embeddings(
-    sharing: Sharing, src_vocab_size: int, tgt_vocab_size: int, d_model: int
+    tie_embeddings: TiedEmbeddings, src_vocab_size: int, tgt_vocab_size: int, d_model: int
 ) -> tuple[Embedding, Embedding, Embedding]:
     """Of target, source and output: one table for all, one for target and output, or three."""
     tgt = Embedding(tgt_vocab_size, d_model)
-    src = tgt if sharing == "all" else Embedding(src_vocab_size, d_model)
-    output = Embedding(tgt_vocab_size, d_model) if sharing == "none" else tgt
+    src = tgt if tie_embeddings == "all" else Embedding(src_vocab_size, d_model)
+    output = Embedding(tgt_vocab_size, d_model) if tie_embeddings == "none" else tgt
     return tgt, src, output

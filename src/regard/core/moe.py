@@ -4,7 +4,7 @@ Shazeer et al. 2017. Softmax gates and the auxiliary loss are those of Fedus et 
 experts, sigmoid gates, groups of experts and balancing by a bias instead of a loss those of DeepSeek-V3 (2024,
 section 2.1.2). Deviations: experts have no limit of tokens, so none is ever dropped, and what becomes of a token does
 not depend on who else is in the batch; a group is ranked by its two best experts, as in DeepSeek's own code, where the
-paper has experts_per_token / n_active_groups of them, which is two; and V3's very small loss within a sequence is
+paper has experts_per_token / groups_per_token of them, which is two; and V3's very small loss within a sequence is
 left out.
 
 Padding is routed and counted like any other token: batches of like lengths have little of it.
@@ -23,7 +23,7 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor, nn
 
-from regard.config import BalanceKind, FeedForwardChoice, FeedForwardKind, GateKind
+from regard.config import FeedForwardChoice, FeedForwardKind, GateKind, LoadBalancing
 from regard.core.dropout import Dropout
 from regard.core.feedforward import GATED, FeedForward, activate
 from regard.core.linear import linear
@@ -36,7 +36,7 @@ class Router(nn.Module):
     """Which experts a token goes to, and how much each of them counts.
 
     affinity_E = softmax or sigmoid (W x).   chosen: the A experts with the greatest affinity + correction.
-    gate_A = affinity of the chosen, divided by their sum if `normalise`, times `scale`.
+    gate_A = affinity of the chosen, divided by their sum if `normalise_gates`, times `routed_scaling_factor`.
     The correction, which `rebalance` moves, decides who is chosen and never how much he counts.
     """
 
@@ -46,16 +46,16 @@ class Router(nn.Module):
         n_experts: int,
         experts_per_token: int,
         n_groups: int,
-        n_active_groups: int,
+        groups_per_token: int,
         gate: GateKind,
-        normalise: bool,
-        scale: float,
+        normalise_gates: bool,
+        routed_scaling_factor: float,
         corrected: bool,
     ) -> None:
         super().__init__()
-        self.experts_per_token, self.n_groups, self.n_active_groups = experts_per_token, n_groups, n_active_groups
+        self.experts_per_token, self.n_groups, self.groups_per_token = experts_per_token, n_groups, groups_per_token
         self.gate: GateKind = gate
-        self.normalise, self.scale = normalise, scale
+        self.normalise_gates, self.routed_scaling_factor = normalise_gates, routed_scaling_factor
         self.weight = nn.Parameter(torch.empty(n_experts, d_model))
         # A parameter, so that it is saved with the others; without a gradient, so that no optimiser moves it.
         self.correction_E = nn.Parameter(torch.zeros(n_experts), requires_grad=False) if corrected else None
@@ -76,19 +76,19 @@ class Router(nn.Module):
         """chosen_BLA and gate_BLA."""
         chosen_BLA = self.choose(affinity_BLE.detach())
         gate_BLA = affinity_BLE.gather(-1, chosen_BLA)
-        if self.normalise:
+        if self.normalise_gates:
             gate_BLA = gate_BLA / (gate_BLA.sum(dim=-1, keepdim=True) + 1e-20)
-        return chosen_BLA, gate_BLA * self.scale
+        return chosen_BLA, gate_BLA * self.routed_scaling_factor
 
     def choose(self, affinity_BLE: Tensor) -> Tensor:
         """chosen_BLA, from the best groups alone where there are groups."""
         rank_BLE = affinity_BLE
         if self.correction_E is not None:
             rank_BLE = rank_BLE + self.correction_E.to(rank_BLE.dtype)
-        if self.n_active_groups < self.n_groups:
+        if self.groups_per_token < self.n_groups:
             rank_BLGE = rank_BLE.view(*rank_BLE.shape[:-1], self.n_groups, -1)
             best_BLG = rank_BLGE.topk(min(GROUP_RANKED_BY, rank_BLGE.shape[-1]), dim=-1).values.sum(dim=-1)
-            groups_BLG = best_BLG.topk(self.n_active_groups, dim=-1).indices
+            groups_BLG = best_BLG.topk(self.groups_per_token, dim=-1).indices
             open_BLG = torch.zeros_like(best_BLG, dtype=torch.bool).scatter(-1, groups_BLG, True)
             rank_BLE = rank_BLGE.masked_fill(~open_BLG[..., None], -math.inf).flatten(-2)
         return rank_BLE.topk(self.experts_per_token, dim=-1).indices
@@ -165,23 +165,31 @@ class MixtureOfExperts(nn.Module):
         kind: FeedForwardKind = "swiglu",
         n_experts: int = 8,
         experts_per_token: int = 2,
-        n_shared: int = 1,
+        n_shared_experts: int = 1,
         n_groups: int = 1,
-        n_active_groups: int = 1,
+        groups_per_token: int = 1,
         gate: GateKind = "sigmoid",
-        normalise: bool = True,
-        scale: float = 1.0,
-        balance: BalanceKind = "bias",
-        balance_rate: float = 0.001,
+        normalise_gates: bool = True,
+        routed_scaling_factor: float = 1.0,
+        load_balancing: LoadBalancing = "bias",
+        load_balancing_rate: float = 0.001,
     ) -> None:
         super().__init__()
-        self.balance: BalanceKind = balance
-        self.balance_rate = balance_rate
+        self.load_balancing: LoadBalancing = load_balancing
+        self.load_balancing_rate = load_balancing_rate
         self.gate = Router(
-            d_model, n_experts, experts_per_token, n_groups, n_active_groups, gate, normalise, scale, balance == "bias"
+            d_model,
+            n_experts,
+            experts_per_token,
+            n_groups,
+            groups_per_token,
+            gate,
+            normalise_gates,
+            routed_scaling_factor,
+            load_balancing == "bias",
         )
         self.experts = Experts(n_experts, d_model, d_ff, kind, dropout, bias)
-        self.shared = SharedExperts(d_model, n_shared * d_ff, kind, dropout, bias) if n_shared else None
+        self.shared = SharedExperts(d_model, n_shared_experts * d_ff, kind, dropout, bias) if n_shared_experts else None
         self.register_buffer("load_E", torch.zeros(n_experts, dtype=torch.int64), persistent=False)
         self.auxiliary: Tensor | None = None
         self.router, self.ffn_hidden, self.ffn_out = Tap(), Tap(), Tap()
@@ -201,8 +209,8 @@ class MixtureOfExperts(nn.Module):
     def count(self, affinity_BLE: Tensor, chosen_BLA: Tensor) -> None:
         load_E = chosen_BLA.flatten().bincount(minlength=affinity_BLE.shape[-1])
         self.load_E += load_E
-        if self.balance == "loss":
-            loss = self.balance_rate * balance_loss(affinity_BLE, load_E)
+        if self.load_balancing == "loss":
+            loss = self.load_balancing_rate * balance_loss(affinity_BLE, load_E)
             self.auxiliary = loss if self.auxiliary is None else self.auxiliary + loss
 
 
@@ -266,10 +274,11 @@ def mixtures(model: nn.Module) -> dict[str, MixtureOfExperts]:
 
 @torch.no_grad()
 def rebalance(model: nn.Module) -> LoadReport | None:
-    """To be called after each step of the optimiser: what the experts had to do in it; None without experts.
+    """Update the routing biases after an optimiser step, and report the step's load; None without experts.
 
-    Where a mixture is balanced by a bias, experts with more tokens than the mean lose `balance_rate` of theirs, and
-    those with fewer gain as much. Counting begins anew, so between two steps there is nothing that a checkpoint lacks.
+    With `load_balancing = "bias"`, the bias of every expert with more tokens than the mean falls by
+    `load_balancing_rate`, and that of every expert with fewer rises by it. The token counts are reset, so a checkpoint
+    between two steps need not store them.
     """
     found = mixtures(model)
     if not found:
@@ -278,7 +287,7 @@ def rebalance(model: nn.Module) -> LoadReport | None:
     for mixture in found.values():
         correction_E, load_E = mixture.gate.correction_E, mixture.load_E
         if correction_E is not None:
-            correction_E.add_((load_E.double().mean() - load_E).sign(), alpha=mixture.balance_rate)
+            correction_E.add_((load_E.double().mean() - load_E).sign(), alpha=mixture.load_balancing_rate)
         load_E.zero_()
     return report
 

@@ -50,14 +50,11 @@ def scaled(pixels: np.ndarray, mean: Sequence[float], std: Sequence[float]) -> n
     return np.asarray((values - mean_C11) / std_C11, np.float32)
 
 
-def varied(pixels_NCYX: np.ndarray, mirror: bool, shift: int, random: np.random.Generator) -> np.ndarray:
-    """The same things seen a little differently: half of the images mirrored, each moved by up to `shift` pixels.
-
-    What comes in at an edge repeats it.
-    """
-    if mirror:
-        turned_N111 = (random.random(len(pixels_NCYX)) < 0.5)[:, None, None, None]
-        pixels_NCYX = np.where(turned_N111, pixels_NCYX[..., ::-1], pixels_NCYX)
+def augment(pixels_NCYX: np.ndarray, flip: bool, shift: int, random: np.random.Generator) -> np.ndarray:
+    """Augmented images: half of them flipped horizontally, each shifted by up to `shift` pixels, edges repeated."""
+    if flip:
+        flipped_N111 = (random.random(len(pixels_NCYX)) < 0.5)[:, None, None, None]
+        pixels_NCYX = np.where(flipped_N111, pixels_NCYX[..., ::-1], pixels_NCYX)
     if shift:
         rows, columns = pixels_NCYX.shape[2:]
         framed = np.pad(pixels_NCYX, ((0, 0), (0, 0), (shift, shift), (shift, shift)), mode="edge")

@@ -159,7 +159,7 @@ def get_store(
     filters = data.filters
     if corpus.toy == "copy":
         filters = dataclasses.replace(filters, drop_identical=False)  # source = target is the whole task
-    with_text = data.tokenizer.sampling > 0
+    with_text = data.tokenizer.dropout > 0
     folder = cache / "pairs" / digest(store_determinants(corpus, filters, tokenizer, with_text))
     if folder.exists():
         try:

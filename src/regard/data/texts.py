@@ -70,10 +70,10 @@ def check_texts(data: DataConfig) -> None:
             raise ConfigError(
                 "this model learns from running text: give each [[data.train]] and [[data.valid]] a `text`"
             )
-        if corpus.whole and data.tokenizer.kind != "characters" and not data.tokenizer.files:
+        if corpus.whole_file and data.tokenizer.kind != "characters" and not data.tokenizer.files:
             raise ConfigError(
-                f"text = {corpus.text!r} is to be one text with its line breaks (whole = true), which only a "
-                f"vocabulary of characters keeps: set data.tokenizer.kind = 'characters', or whole = false"
+                f"text = {corpus.text!r} is to be one text with its line breaks (whole_file = true), which only a "
+                f"vocabulary of characters keeps: set data.tokenizer.kind = 'characters', or whole_file = false"
             )
         if next(read_texts(corpus), None) is None:
             raise DataError(f"{corpus.text} has no text in it")
@@ -87,7 +87,7 @@ def read_texts(corpus: CorpusConfig) -> Iterator[str]:
     lines = read_lines(path)
     if corpus.column:
         lines = (line.split("\t")[corpus.column - 1] for line in lines if line.count("\t") >= corpus.column - 1)
-    if corpus.whole:
+    if corpus.whole_file:
         text = "".join(line + "\n" for line in lines)
         text = text[round(len(text) * corpus.start) : round(len(text) * corpus.stop)]
         lines = iter([text])
@@ -152,7 +152,7 @@ def identity(corpus: CorpusConfig) -> dict[str, Any]:
         return corpus_identity(corpus)
     path = expand(corpus.text)
     status = path.stat()
-    cut = [corpus.whole, corpus.column, corpus.start, corpus.stop]
+    cut = [corpus.whole_file, corpus.column, corpus.start, corpus.stop]
     return {"file": [os.path.realpath(path), status.st_size, status.st_mtime_ns], "cut": cut}
 
 

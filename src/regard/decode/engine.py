@@ -54,7 +54,7 @@ SUPPORT = Support(
             "norm_order": ("post", "pre"),
             "norm": ("layernorm", "rmsnorm"),
             "ffn": tuple(ACTIVATIONS),
-            "sharing": ("all", "output", "none"),
+            "tie_embeddings": ("all", "output", "none"),
             "attention": FULL_ONLY,
             "moe": MOE,
             **any_value("n_heads", "n_encoder_layers", "n_decoder_layers", "max_positions", "output_bias"),

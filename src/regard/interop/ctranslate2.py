@@ -32,7 +32,7 @@ SUPPORT = Support(
             "norm_order": ("post", "pre"),
             "norm": ("layernorm", "rmsnorm"),
             "ffn": ("relu", "gelu", "gelu_tanh", "swish", *GATED),
-            "sharing": ("all", "output", "none"),
+            "tie_embeddings": ("all", "output", "none"),
             "attention": FULL_ONLY,
             "moe": MOE,
             **any_value("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_positions"),

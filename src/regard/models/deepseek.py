@@ -54,7 +54,9 @@ class DeepSeek(LanguageModel):
         self.config = config
         self.compute_dtype: torch.dtype | None = None
         self.embedding = Embedding(config.vocab_size, config.d_model, scale=1.0)
-        self.output = self.embedding if config.tied else Embedding(config.vocab_size, config.d_model, scale=1.0)
+        self.output = (
+            self.embedding if config.tie_embeddings else Embedding(config.vocab_size, config.d_model, scale=1.0)
+        )
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config, i < config.n_dense_layers) for i in range(config.n_layers))
         self.last_norm = RMSNorm(config.d_model, config.norm_eps)

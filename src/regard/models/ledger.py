@@ -49,7 +49,7 @@ Group = Literal["attention", "recurrence", "ffn", "embeddings", "norms", "positi
 GROUPS: tuple[Group, ...] = get_args(Group)
 
 FFN_CHOICES = (*FEED_FORWARDS, "moe")
-SHARINGS = ("all", "output", "none")
+TIED_EMBEDDINGS = ("all", "output", "none")
 STACKS = any_value("d_model", "n_encoder_layers", "n_decoder_layers", "dropout", "src_vocab_size", "tgt_vocab_size")
 LAYERS = any_value("d_model", "n_heads", "d_ff", "n_layers", "norm_eps", "dropout", "attention_dropout")
 SUPPORT = Support(
@@ -61,7 +61,7 @@ SUPPORT = Support(
             "norm_order": ("post", "pre"),
             "norm": ("layernorm", "rmsnorm"),
             "ffn": FFN_CHOICES,
-            "sharing": SHARINGS,
+            "tie_embeddings": TIED_EMBEDDINGS,
             "attention": FULL_ONLY,
             "moe": MOE,
             **STACKS,
@@ -72,14 +72,14 @@ SUPPORT = Support(
             "cell": ("rnn", "gru", "lstm"),
             "attention": ("none", "additive", "dot"),
             "bidirectional": ("none", "first", "all"),
-            "sharing": SHARINGS,
+            "tie_embeddings": TIED_EMBEDDINGS,
             **STACKS,
             **any_value("residual", "deep_output"),
         },
         T5Config: {
             "family": ("t5",),
             "ffn": FFN_CHOICES,
-            "sharing": ("all", "inputs"),
+            "tie_embeddings": ("all", "inputs"),
             "attention": FULL_ONLY,
             "moe": MOE,
             **STACKS,
@@ -108,7 +108,7 @@ SUPPORT = Support(
             "moe": MOE,
             **any_value("d_model", "n_heads", "d_ff", "n_layers", "n_dense_layers", "norm_eps", "dropout"),
             **any_value("q_rank", "kv_rank", "head_size", "rotary_size", "value_size"),
-            **any_value("rotary_base", "rope_scaling_factor", "rotary_length", "tied", "vocab_size"),
+            **any_value("rope_theta", "rope_scaling_factor", "rope_original_length", "tie_embeddings", "vocab_size"),
         },
         ViTConfig: {
             "family": ("vit",),

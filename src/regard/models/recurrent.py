@@ -120,7 +120,7 @@ class RecurrentModel(TranslationModel):
         self.config = config
         self.compute_dtype: torch.dtype | None = None
         self.tgt_embedding, self.src_embedding, self.output = build_embeddings(
-            config.sharing, config.src_vocab_size, config.tgt_vocab_size, config.d_model
+            config.tie_embeddings, config.src_vocab_size, config.tgt_vocab_size, config.d_model
         )
         self.encoder, self.decoder = nn.ModuleList(), nn.ModuleList()
         size = config.d_model

@@ -107,7 +107,7 @@ class T5(TranslationModel):
         self.compute_dtype: torch.dtype | None = None
         size, d_model = config.tgt_vocab_size, config.d_model
         self.tgt_embedding = self.src_embedding = Embedding(size, d_model, scale=1.0)
-        self.output = Embedding(size, d_model, scale=1.0) if config.sharing == "inputs" else self.tgt_embedding
+        self.output = Embedding(size, d_model, scale=1.0) if config.tie_embeddings == "inputs" else self.tgt_embedding
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
         buckets = (config.n_buckets, config.max_distance)

@@ -100,7 +100,7 @@ class Transformer(TranslationModel):
         # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
         self.compute_dtype: torch.dtype | None = None
         self.tgt_embedding, self.src_embedding, self.output = build_embeddings(
-            config.sharing, config.src_vocab_size, config.tgt_vocab_size, config.d_model
+            config.tie_embeddings, config.src_vocab_size, config.tgt_vocab_size, config.d_model
         )
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))

@@ -79,8 +79,8 @@ class Runs:
             raise HttpError(
                 404,
                 f"the run {name!r} has nothing to show of its attention yet",
-                "it needs train.probes, or a checkpoint and a validation with samples (train.samples), of a model that "
-                "translates and has attention",
+                "it needs train.probes, or a checkpoint and a validation with samples (train.valid_samples), of a "
+                "model that translates and has attention",
             )
         probes = kept[-1][0] if kept else ()
         return pack_film(name, ProbeHistory(probes, tuple(moment for _, moment in kept)), after, forced=True)

@@ -44,9 +44,9 @@ label_smoothing = 0.0
 threads = 1
 log_every = 10
 validate_every = 25
-keep = 64
-average = 1
-valid_translate = 20
+keep_checkpoints = 64
+average_checkpoints = 1
+valid_translations = 20
 """
 
 

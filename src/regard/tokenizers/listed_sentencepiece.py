@@ -97,7 +97,7 @@ class ListedSentencePiece(SentencePieceModel):
 
     def sample(self, texts: Sequence[str], amount: float, seed: int) -> list[list[int]]:
         if amount > 0:
-            raise ConfigError("data.tokenizer.sampling needs a SentencePiece tokenizer of Regard's own; set it to 0")
+            raise ConfigError("data.tokenizer.dropout needs a SentencePiece tokenizer of Regard's own; set it to 0")
         return self.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.config import BertConfig, RunConfig, ViTConfig
 from regard.data.batches import DataPosition
 from regard.data.examples import Numbers, PreparedImages, PreparedLabels, Shuffled
-from regard.data.images import ImageSet, scaled, varied
+from regard.data.images import ImageSet, augment, scaled
 from regard.model_folder.folder import ModelDescription
 from regard.models.bert import Bert
 from regard.models.vit import ViT
@@ -148,12 +148,12 @@ class ImageLabelTask(LabelTask):
         return LabelBatch(scaled(images.pixels_NCYX, self.config.mean, self.config.std), images.labels_N)
 
     def batches(self, place: DataPosition) -> Iterator[tuple[LabelBatch, DataPosition]]:
-        """How an image is varied follows from the seed and its place, so that a run can be resumed."""
+        """How an image is augment follows from the seed and its place, so that a run can be resumed."""
         data, seed = self.run.data, self.run.train.seed
         for numbers, after in self.stream.iterate(place):
             images = self.train.select(numbers)
             random = np.random.default_rng((seed % 2**63, after.epoch, after.batch))
-            pixels_NCYX = varied(images.pixels_NCYX, data.mirror, data.shift, random)
+            pixels_NCYX = augment(images.pixels_NCYX, data.horizontal_flip, data.random_shift, random)
             yield self.batch_of(ImageSet(pixels_NCYX, images.labels_N)), after
 
     def logits(self, batch: LabelBatch, passes: int) -> Tensor:

@@ -77,7 +77,7 @@ class LanguageTask(WithoutProbes):
         with exactly(self.model):
             total = sum(float(self.summed(batch, 1, 0.0, 0.0).nll) for batch in self.valid)
             count = sum(batch.n_tokens for batch in self.valid)
-            samples = tuple(Sample("", "", self.write(seed)) for seed in range(self.run.train.samples))
+            samples = tuple(Sample("", "", self.write(seed)) for seed in range(self.run.train.valid_samples))
         return ValidationReport(step, epoch, total / count, None, None, time.perf_counter() - started, samples)
 
     def write(self, seed: int) -> str:

@@ -47,7 +47,7 @@ def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     run, prepared = prepare_run(run, default_cache(), listener.message, begun)
     trainer = Trainer(run, folder, prepared, listener)  # before the folder: what cannot be built leaves none behind
     if begun is not None:
-        trainer.start_from(expand(run.train.init))
+        trainer.start_from(expand(run.train.init_from))
     folder.create(run)
     with folder.locked():
         folder.write_corpora(list(map(identity, run.data.train)))
@@ -65,12 +65,13 @@ def warn_of_cosine(train: TrainConfig, listener: Listener) -> None:
 
 def read_begun(run: RunConfig) -> ModelDescription | None:
     """The model that a new run starts from, if it starts from one; what it tells apart is for the run to say."""
-    if not run.train.init:
+    if not run.train.init_from:
         return None
-    begun = read_description(expand(run.train.init))
+    begun = read_description(expand(run.train.init_from))
     if begun.tokenizer and begun.lowercase != run.data.lowercase:
         raise ConfigError(
-            f"{run.train.init} was trained with data.lowercase = {str(begun.lowercase).lower()}: set it so here too"
+            f"{run.train.init_from} was trained with data.lowercase = {str(begun.lowercase).lower()}: "
+            "set it to the same value here"
         )
     return dataclasses.replace(begun, labels=())
 
@@ -105,7 +106,7 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
     if saved:
         trainer.restore(saved[-1])
     elif begun is not None:
-        trainer.start_from(expand(run.train.init))
+        trainer.start_from(expand(run.train.init_from))
     folder.write_config(run)
     folder.write_corpora(list(map(identity, run.data.train)))
     if saved:
@@ -132,10 +133,10 @@ def is_fixed(name: str, run: RunConfig, saved: ModelDescription) -> bool:
         files = run.data.tokenizer.files
         return not files or ready_tokenizer(files, saved.lowercase).files() != saved.tokenizer
     if name.startswith("data.tokenizer."):
-        return name != "data.tokenizer.sampling"
+        return name != "data.tokenizer.dropout"
     if name.startswith("model."):
         return "dropout" not in name
-    return name in ("data.lowercase", "train.init", "train.optimizer")
+    return name in ("data.lowercase", "train.init_from", "train.optimizer")
 
 
 def finish(trainer: Trainer) -> Outcome:
@@ -148,8 +149,8 @@ def finish(trainer: Trainer) -> Outcome:
 def write_model_of(trainer: Trainer) -> Path:
     """The mean of the last checkpoints, or the best one where no averaging is asked for."""
     folder, train = trainer.folder, trainer.run.train
-    steps, best = trainer.lasting_steps()[-train.average :], trainer.progress.best_step
-    if train.average == 1 and best in folder.saved_steps():  # without a validation there is no best
+    steps, best = trainer.lasting_steps()[-train.average_checkpoints :], trainer.progress.best_step
+    if train.average_checkpoints == 1 and best in folder.saved_steps():  # without a validation there is no best
         steps = [best]
     checkpoints = [folder.checkpoint(step) for step in steps]
     for checkpoint in checkpoints:
@@ -177,7 +178,8 @@ def say_better_alone(trainer: Trainer, scores: Mapping[str, float]) -> None:
     sign = -1 if metric == "loss" else 1  # what is kept as the best is turned so that greater is better
     if progress.best > sign * reached:
         trainer.listener.message(
-            f"step {progress.best_step:,} alone had {metric} {sign * progress.best:.4g}; train.average = 1 takes it"
+            f"step {progress.best_step:,} alone had {metric} {sign * progress.best:.4g}; "
+            "train.average_checkpoints = 1 takes it"
         )
 
 

@@ -174,7 +174,7 @@ class Trainer:
     def steps(self) -> Iterator[tuple[list[TaskBatch], DataPosition]]:
         """The batches of each step, and where the data goes on after it."""
         given = self.task.batches(self.progress.place)
-        while group := list(islice(given, self.run.train.accumulate)):
+        while group := list(islice(given, self.run.train.gradient_accumulation_steps)):
             yield [batch for batch, _ in group], group[-1][1]
 
     def step(self, batches: list[TaskBatch]) -> StepResult:
@@ -322,7 +322,7 @@ class Trainer:
         state = Checkpoint(self.progress, weights, averages, optimizer, torch.get_rng_state())
         card = model_card(self.run, sum(p.numel() for p in self.names), step, self.progress.scores)
         save_checkpoint(self.folder.checkpoint(step), state, self.task.describe(), card)
-        self.folder.keep_only({*self.lasting_steps()[-self.run.train.keep :], self.progress.best_step})
+        self.folder.keep_only({*self.lasting_steps()[-self.run.train.keep_checkpoints :], self.progress.best_step})
 
     def lasting_steps(self) -> list[int]:
         """The saved steps, without those saved for an interruption that is over: an unbroken run has none."""

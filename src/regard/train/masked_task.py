@@ -1,7 +1,7 @@
 """BERT's pre-training (Devlin et al. 2019, section 3.1): what stood under a mask, and whether a text follows another.
 
-15 of 100 tokens (`train.masked`) are to be found again: 80 % of them hidden under [MASK], 10 % under another token,
-10 % left as they are. With the head `next`, a window is two stretches, [CLS] first [SEP] second [SEP], and in half of
+15 % of the tokens (`train.mask_probability`) are predicted: 80 % of them are replaced by [MASK], 10 % by another token,
+10 % stay. With the head `next`, a window is two stretches, [CLS] first [SEP] second [SEP], and in half of
 the windows the second is from somewhere else.
 """
 
@@ -92,11 +92,11 @@ class MaskedTask(WithoutProbes):
     def __init__(self, run: RunConfig, config: BertConfig, prepared: PreparedTexts, device: torch.device) -> None:
         self.run, self.device, self.lexicon = run, device, prepared.lexicon
         self.model = Bert(config).to(device)
-        self.masker = Masker(self.lexicon, "next" in config.heads, prepared.train, run.train.masked)
+        self.masker = Masker(self.lexicon, "next" in config.heads, prepared.train, run.train.mask_probability)
         length = window_length(run, self.model.longest_text) - self.masker.special
         rows = run.train.batch_tokens // (length + self.masker.special)
         self.windows = Windows(prepared.train, prepared.weights, length, rows, run.train.seed)
-        self.tokens_per_epoch = self.windows.tokens_per_epoch * run.train.masked
+        self.tokens_per_epoch = self.windows.tokens_per_epoch * run.train.mask_probability
         windows = cut_evenly(prepared.valid, length, run.train.valid_windows)
         self.valid = [self.masker(window[None], np.random.default_rng((1, i))) for i, window in enumerate(windows)]
         self.has_validation = bool(self.valid)

@@ -25,7 +25,7 @@ def measure_model(folder: Path, run: RunConfig, split: str, say: Say) -> Validat
         raise ConfigError(f"the recipe names no {split} data")
     # They stand in the place of the training data too, which need not be there, and from which nothing is learnt.
     data = dataclasses.replace(run.data, train=corpora, valid=corpora)
-    train = dataclasses.replace(run.train, valid_windows=0, samples=0)
+    train = dataclasses.replace(run.train, valid_windows=0, valid_samples=0)
     run = dataclasses.replace(run, data=data, model=description.model, train=train)
     run, prepared = prepare_run(run, default_cache(), say, description)
     task = build_task(run, prepared, torch.device("cpu"), say)

@@ -38,7 +38,8 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
         "",
         "## Training",
         "",
-        f"{step:,} steps of about {run.train.batch_tokens * run.train.accumulate:,} tokens, seed {run.train.seed}."
+        f"{step:,} steps of about {run.train.batch_tokens * run.train.gradient_accumulation_steps:,} tokens, "
+        f"seed {run.train.seed}."
         + (f" The weights are the mean of the last {n_averaged} checkpoints." if n_averaged > 1 else ""),
         "",
         "## Scores on the validation set",

@@ -63,7 +63,7 @@ class SpanTask(WithoutProbes):
         started = time.perf_counter()
         with exactly(self.model):
             nll = mean_nll(self.model, self.valid, self.device)
-            samples = tuple(map(self.sample, self.valid[: self.run.train.samples]))
+            samples = tuple(map(self.sample, self.valid[: self.run.train.valid_samples]))
         return ValidationReport(step, epoch, nll, None, None, time.perf_counter() - started, samples)
 
     def sample(self, batch: Batch) -> Sample:

@@ -36,7 +36,7 @@ class TranslationTask:
         train = run.train
         self.run, self.device, self.tokenizer = run, device, prepared.tokenizer
         self.model = translation_model(run.model).to(device)
-        sampling = run.data.tokenizer.sampling
+        sampling = run.data.tokenizer.dropout
         self.stream = Batches(
             prepared.train, prepared.weights, train.batch_tokens, train.seed, prepared.tokenizer, sampling
         )
@@ -45,7 +45,7 @@ class TranslationTask:
         if left_out := len(prepared.valid) - len(valid):
             say(f"{left_out} validation pairs are too long for the model's positions")
         self.valid_batches = validation_batches(prepared.tokenizer, valid, train.batch_tokens)
-        self.valid_pairs = valid[: train.valid_translate]
+        self.valid_pairs = valid[: train.valid_translations]
         self.has_validation = bool(self.valid_batches)
 
     def fits(self, pair: tuple[str, str]) -> bool:
@@ -69,7 +69,7 @@ class TranslationTask:
             self.valid_batches,
             self.valid_pairs,
             self.run.data.tgt_lang,
-            self.run.train.samples,
+            self.run.train.valid_samples,
             step,
             epoch,
             self.device,

@@ -11,7 +11,7 @@ export interface ModelConfig {
   /** A recurrent model has none. */
   position?: string;
   ffn: string;
-  sharing?: string;
+  tie_embeddings?: string;
 }
 
 export interface Model {

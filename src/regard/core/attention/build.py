@@ -35,7 +35,7 @@ def build_attention(
             if role != "decoder":
                 raise ConfigError(f"latent attention is for decoders; it cannot be used as {role} attention")
             c = config
-            positions = RotaryPositions(c.rotary_size, c.rotary_base, c.rope_scaling_factor, c.rotary_length)
+            positions = RotaryPositions(c.rotary_size, c.rope_theta, c.rope_scaling_factor, c.rope_original_length)
             return LatentAttention(d_model, n_heads, c.head_size, c.value_size, c.kv_rank, c.q_rank, positions, dropout)
         case _:
             assert_never(config)

@@ -52,15 +52,15 @@ def deepseek_config(config: ForeignConfig) -> DeepSeekConfig:
         moe=MixtureConfig(
             n_experts=config.number("n_routed_experts"),
             experts_per_token=config.number("num_experts_per_tok"),
-            n_shared=config.number("n_shared_experts", 1),
+            n_shared_experts=config.number("n_shared_experts", 1),
             d_ff=config.number("moe_intermediate_size"),
             n_groups=config.number("n_group", 1),
-            n_active_groups=config.number("topk_group", 1),
-            normalise=config.flag("norm_topk_prob", True),
-            scale=config.real("routed_scaling_factor", 1.0),
+            groups_per_token=config.number("topk_group", 1),
+            normalise_gates=config.flag("norm_topk_prob", True),
+            routed_scaling_factor=config.real("routed_scaling_factor", 1.0),
         ),
         norm_eps=config.real("rms_norm_eps", 1e-6),
-        tied=config.flag("tie_word_embeddings", False),
+        tie_embeddings=config.flag("tie_word_embeddings", False),
         vocab_size=config.number("vocab_size"),
         **rotary_settings(config),
     )
@@ -72,7 +72,7 @@ def rotary_settings(config: ForeignConfig) -> dict[str, Any]:
     base = rope.real("rope_theta", config.real("rope_theta", 10_000.0))
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if kind == "default":
-        return {"rotary_base": base}
+        return {"rope_theta": base}
     if kind != "yarn":
         raise ModelFolderError(f"{config.where}: rotary positions of the kind {kind!r}; Regard has default and yarn")
     for name, value in (("beta_fast", 32), ("beta_slow", 1), ("mscale", 1), ("mscale_all_dim", 1)):
@@ -80,7 +80,7 @@ def rotary_settings(config: ForeignConfig) -> dict[str, Any]:
     rope.require("attention_factor", None)
     rope.require("truncate", True, default=True)
     length = rope.number("original_max_position_embeddings")
-    return {"rotary_base": base, "rope_scaling_factor": rope.real("factor"), "rotary_length": length}
+    return {"rope_theta": base, "rope_scaling_factor": rope.real("factor"), "rope_original_length": length}
 
 
 def deepseek_weights(config: DeepSeekConfig, interleaved: bool, tensors: ForeignTensors) -> dict[str, np.ndarray]:
@@ -92,7 +92,7 @@ def deepseek_weights(config: DeepSeekConfig, interleaved: bool, tensors: Foreign
         "embedding.weight": tensors.take("model.embed_tokens.weight", words, d),
         "last_norm.weight": tensors.take("model.norm.weight", d),
     }
-    if config.tied:
+    if config.tie_embeddings:
         tensors.leave_out("lm_head.weight")
     else:
         weights["output.weight"] = tensors.take("lm_head.weight", words, d)
@@ -148,7 +148,7 @@ def network(tensors: ForeignTensors, name: str) -> dict[str, np.ndarray]:
 
 def mixture(config: MixtureConfig, tensors: ForeignTensors, name: str) -> dict[str, np.ndarray]:
     experts = [network(tensors, f"{name}.experts.{number}") for number in range(config.n_experts)]
-    shared = network(tensors, f"{name}.shared_experts") if config.n_shared else {}
+    shared = network(tensors, f"{name}.shared_experts") if config.n_shared_experts else {}
     return {
         "gate.weight": tensors.take(f"{name}.gate.weight"),
         "gate.correction_E": tensors.take(f"{name}.gate.e_score_correction_bias", config.n_experts),

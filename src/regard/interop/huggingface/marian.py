@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from regard.config import FeedForwardKind, Sharing, TransformerConfig
+from regard.config import FeedForwardKind, TiedEmbeddings, TransformerConfig
 from regard.errors import ConfigError, ModelFolderError
 from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
 from regard.interop.huggingface.generation import decode_settings
@@ -119,7 +119,7 @@ def marian_config(config: ForeignConfig, src_size: int, tgt_size: int) -> Transf
         n_encoder_layers=config.number("encoder_layers"),
         n_decoder_layers=config.number("decoder_layers"),
         ffn=ACTIVATIONS[activation],
-        sharing=sharing_of(config),
+        tie_embeddings=tied_embeddings(config),
         dropout=config.real("dropout", 0.1),
         attention_dropout=config.real("attention_dropout", 0.0),
         activation_dropout=config.real("activation_dropout", 0.0),
@@ -129,7 +129,7 @@ def marian_config(config: ForeignConfig, src_size: int, tgt_size: int) -> Transf
     )
 
 
-def sharing_of(config: ForeignConfig) -> Sharing:
+def tied_embeddings(config: ForeignConfig) -> TiedEmbeddings:
     if not config.flag("scale_embedding", False):
         return "none"  # ours scales: the tables that are read from are divided by as much, the output is not
     if not config.flag("tie_word_embeddings", True):
@@ -213,9 +213,9 @@ def take_embeddings(
     dimensions = turn_about(config.d_model)
     scale = np.float32(1 if theirs.flag("scale_embedding", False) else config.d_model**-0.5)
     weights = {"tgt_embedding.weight": (target * scale)[tgt_order][:, dimensions]}
-    if config.sharing != "all":
+    if config.tie_embeddings != "all":
         weights["src_embedding.weight"] = (source * scale)[src_order][:, dimensions]
-    if config.sharing == "none":
+    if config.tie_embeddings == "none":
         weights["output.weight"] = output[tgt_order][:, dimensions]
     return weights
 

@@ -48,7 +48,7 @@ SUPPORT = Support(
             "norm_order": ("post",),
             "norm": ("layernorm",),
             "ffn": tuple(dict.fromkeys(ACTIVATIONS.values())),
-            "sharing": ("all", "output", "none"),
+            "tie_embeddings": ("all", "output", "none"),
             "attention": FULL_ONLY,
             "moe": MOE,
             **any_value("n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_positions"),
@@ -143,7 +143,7 @@ def to_marian(config: TransformerConfig, weights: Weights, source: list[int], ta
                 tensors[f"{part.theirs}.bias"] = weights[f"{part.ours}.bias"][back]
     bias = weights.get("output_bias", np.zeros(config.tgt_vocab_size, np.float32))
     tensors["final_logits_bias"] = reordered(bias[:, None], target).T
-    names = {"tgt_embedding": "model.shared"} if config.sharing == "all" else OWN_TABLES
+    names = {"tgt_embedding": "model.shared"} if config.tie_embeddings == "all" else OWN_TABLES
     orders = {"src_embedding": source, "tgt_embedding": target, "output": target}
     for ours, theirs in names.items():
         if f"{ours}.weight" in weights:
@@ -178,8 +178,8 @@ def marian_settings(config: TransformerConfig, source: list[int], target: list[i
         "is_encoder_decoder": True,
         "vocab_size": size_of(source),
         "decoder_vocab_size": size_of(target),
-        "share_encoder_decoder_embeddings": config.sharing == "all",
-        "tie_word_embeddings": config.sharing != "none",
+        "share_encoder_decoder_embeddings": config.tie_embeddings == "all",
+        "tie_word_embeddings": config.tie_embeddings != "none",
         "d_model": config.d_model,
         "encoder_layers": config.n_encoder_layers,
         "decoder_layers": config.n_decoder_layers,

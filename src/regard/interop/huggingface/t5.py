@@ -101,7 +101,7 @@ def t5_config(config: ForeignConfig, size: int, own_output: bool) -> T5Config:
         n_buckets=config.number("relative_attention_num_buckets", 32),
         max_distance=config.number("relative_attention_max_distance", 128),
         norm_eps=config.real("layer_norm_epsilon", 1e-6),
-        sharing="inputs" if own_output else "all",
+        tie_embeddings="inputs" if own_output else "all",
         scale_output=scale,
         dropout=config.real("dropout_rate", 0.1),
         src_vocab_size=size,
@@ -123,7 +123,7 @@ def t5_weights(tensors: ForeignTensors, config: T5Config, order: list[int]) -> W
     shared = "shared.weight" if "shared.weight" in tensors else "encoder.embed_tokens.weight"
     table = tensors.take(shared, len(order) - 1, config.d_model)  # without begin, which is a copy
     weights["tgt_embedding.weight"] = table[order]
-    if config.sharing == "inputs":
+    if config.tie_embeddings == "inputs":
         weights["output.weight"] = tensors.take("lm_head.weight", *table.shape)[order]
     weights["output_bias"] = np.zeros(len(order), np.float32)
     weights["output_bias"][BOS] = NEVER  # a copy of padding, so that it is not counted twice among the words
