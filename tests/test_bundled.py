@@ -1,4 +1,4 @@
-"""The models that come with the package."""
+"""The bundled models."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from regard import Translator
-from regard.guards.checks import faults, is_grave
+from regard.guards.checks import find_problems, is_severe
+from regard.guards.language_pair import find_language_pair
 from regard.model_folder.folder import PROBES, WEIGHTS, read_description
 from regard.model_folder.registry import BUNDLED, describe, installed_models, model_folders
 from regard.model_folder.weights import holds_bfloat16
 from regard.train.probes import read_history
 
-MOST_BYTES = 20_000_000  # each
+MAX_BYTES = 20_000_000  # each
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +25,16 @@ def bundled() -> Iterator[Translator]:
         yield Translator()
 
 
-def test_both_ways_are_there() -> None:
+def test_both_directions_are_installed() -> None:
     models = [model for model in installed_models() if model.bundled]
     assert {(model.src_lang, model.tgt_lang) for model in models} == {("zh", "en"), ("en", "zh")}
 
 
 @pytest.mark.parametrize("folder", model_folders(BUNDLED), ids=lambda path: path.name)
-def test_each_is_whole_and_small_and_says_what_it_is(folder: Path) -> None:
+def test_each_is_complete_and_small_and_has_a_card(folder: Path) -> None:
     read_description(folder)
     model = describe(folder, bundled=True)
-    assert model.size <= MOST_BYTES
+    assert model.size <= MAX_BYTES
     assert holds_bfloat16(folder / WEIGHTS)
     assert model.head.licence
     assert "bleu" in {name.lower() for name in model.head.scores}
@@ -72,13 +73,13 @@ def test_a_dozen_translations(bundled: Translator) -> None:
 
 
 @pytest.mark.parametrize("word", ["苹果", "图书馆", "你好", "星期三", "hello", "Wednesday", "apple", "library"])
-def test_a_common_word_is_a_word(bundled: Translator, word: str) -> None:
+def test_common_words_have_no_problem(bundled: Translator, word: str) -> None:
     [found] = bundled.translate([word])
-    assert faults(word, found.text, chinese=found.src_lang == "zh") == []
+    assert find_problems(word, found.text, find_language_pair(found.src_lang, found.tgt_lang)) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "entity"),
     [
         ("请访问 https://example.com/a?b=c 了解更多。", "https://example.com/a?b=c"),
         ("Write to me@example.org tomorrow.", "me@example.org"),
@@ -89,15 +90,16 @@ def test_a_common_word_is_a_word(bundled: Translator, word: str) -> None:
         ("我爱你❤️", "❤️"),
     ],
 )
-def test_what_is_kept(bundled: Translator, text: str, kept: str) -> None:
-    assert kept in bundled(text)
+def test_entities_are_copied(bundled: Translator, text: str, entity: str) -> None:
+    assert entity in bundled(text)
 
 
-def test_no_everyday_sentence_has_a_grave_fault(bundled: Translator) -> None:
+def test_everyday_sentences_have_no_severe_problem(bundled: Translator) -> None:
     texts = ["我爱你。", "我愛你。", "今天天气很好，我们去公园吧！", "他说：“我很累。”", "哈哈哈哈！", "嗯"]
     texts += ["I love you.", "Where is the station?", "No, no, no!", '"Come in," she said.', "Hmm", "ok"]
     for found in bundled.translate(texts):
-        assert not is_grave(faults(found.source, found.text, chinese=found.src_lang == "zh")), found
+        pair = find_language_pair(found.src_lang, found.tgt_lang)
+        assert not is_severe(find_problems(found.source, found.text, pair)), found
         assert not found.note
 
 
@@ -105,7 +107,7 @@ def test_traditional_input_is_understood(bundled: Translator) -> None:
     assert bundled("我愛你，後來去了圖書館。") == bundled("我爱你，后来去了图书馆。")
 
 
-def test_a_word_without_end_is_no_word(bundled: Translator) -> None:
+def test_endless_words_are_not_translated(bundled: Translator) -> None:
     assert bundled("a" * 100_000) == "a" * 100_000
     assert bundled("哈" * 1000) == "哈" * 1000
 

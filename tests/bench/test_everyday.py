@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from regard.text.language import guess_language
+from regard.text.language import detect_language
 
 Script = Callable[[str], ModuleType]
 
@@ -18,8 +18,8 @@ def test_the_list(script: Script) -> None:
     rows = script("everyday").read_list()
     assert len(rows) == 200
     for chinese, english in rows:
-        assert all(guess_language(form).language == "zh" for form in chinese)
-        assert all(guess_language(sense).language == "en" for sense in english)
+        assert all(detect_language(form).language == "zh" for form in chinese)
+        assert all(detect_language(sense).language == "en" for sense in english)
     for side in (0, 1):
         asked = [row[side][0] for row in rows]
         assert len(set(asked)) == len(asked)

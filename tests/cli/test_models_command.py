@@ -86,7 +86,7 @@ def test_what_is_left_is_said_on_standard_error(regard: Any, babble: Path) -> No
     said = regard("translate", "-", stdin="Привет\nhello\n".encode() + "мир\n".encode() * 12)
     assert said.code == 0
     assert said.out.splitlines()[0] == "Привет"
-    assert said.err.splitlines()[0].startswith("line 1: left as it is: it is written in Cyrillic")
+    assert said.err.splitlines()[0].startswith("line 1: not translated: the text is in Cyrillic script")
     assert said.err.splitlines()[-1] == "and 3 more"
     alone = regard("translate", "Привет")
     assert (alone.code, alone.out) == (2, "")

@@ -62,4 +62,4 @@ def test_files_that_do_not_go_line_by_line(regard: Any, reverse_model: Path, tmp
 def test_what_is_no_sentence_is_named(regard: Any, reverse_model: Path) -> None:
     said = regard("score", "-", "apple\n" * 2, "--model", reverse_model, stdin=b"apple\n" + b"apple " * 3000)
     assert said.code == 2
-    assert said.err.startswith("regard: sentence 2 has 3,000 pieces")
+    assert said.err.startswith("regard: sentence 2 has 3,000 tokens")

@@ -34,7 +34,7 @@ def test_translate(regard: Any, model: Path) -> None:
     assert scores("apple river", "--task", "end") != scores("apple river", "--task", "start")
     said = regard("translate", "apple river", "--model", model)
     assert said.code == 2
-    assert "has several tasks; say which (--task)" in said.err
+    assert "has several tasks; choose one (--task)" in said.err
     assert regard("translate", "apple", "--model", model, "--task", "the").code == 2
 
 

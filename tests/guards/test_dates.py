@@ -6,31 +6,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.guards.dates import find_dates, mend_months, other_way, without_commas
+from regard.guards.chinese import CHINESE
+from regard.guards.dates import find_dates, remove_date_commas, repair_months, translate_date
+from regard.guards.english import ENGLISH
+from regard.guards.language_pair import LanguagePair, find_language_pair
 from regard.guards.numbers import MONTHS
+from regard.text.scripts import has_han
+
+ZH_EN, EN_ZH = find_language_pair("zh", "en"), find_language_pair("en", "zh")
 
 
 @pytest.mark.parametrize(
-    ("text", "chinese", "dates"),
+    ("text", "pair", "dates"),
     [
-        ("他1990年5月3日出生。", True, ["May 3, 1990"]),
-        ("3月5号和2024年3月", True, ["March 5", "March 2024"]),
-        ("3个月，15日", True, []),
-        ("He was born on May 3, 1990.", False, ["1990年5月3日"]),
-        ("the 5th of July, June 12th, March 2024", False, ["7月5日", "6月12日", "2024年3月"]),
-        ("I may come in May.", False, []),
+        ("他1990年5月3日出生。", ZH_EN, ["May 3, 1990"]),
+        ("3月5号和2024年3月", ZH_EN, ["March 5", "March 2024"]),
+        ("3个月，15日", ZH_EN, []),
+        ("He was born on May 3, 1990.", EN_ZH, ["1990年5月3日"]),
+        ("the 5th of July, June 12th, March 2024", EN_ZH, ["7月5日", "6月12日", "2024年3月"]),
+        ("I may come in May.", EN_ZH, []),
     ],
 )
-def test_dates_are_found_and_written(text: str, chinese: bool, dates: list[str]) -> None:
-    assert [other_way(span.of(text), chinese) for span in find_dates(text, chinese)] == dates
+def test_dates_are_found_and_translated(text: str, pair: LanguagePair, dates: list[str]) -> None:
+    assert [translate_date(span.of(text), pair) for span in find_dates(text, pair.source)] == dates
 
 
 @given(st.integers(1900, 2099), st.integers(1, 12), st.integers(1, 31))
-def test_there_and_back(year: int, month: int, day: int) -> None:
+def test_round_trip(year: int, month: int, day: int) -> None:
     date = f"{year}年{month}月{day}日"
-    english = other_way(date, chinese=True)
+    english = translate_date(date, ZH_EN)
     assert english == f"{MONTHS[month - 1]} {day}, {year}"
-    assert other_way(english, chinese=False) == other_way(without_commas(english, chinese=False), chinese=False) == date
+    assert translate_date(english, EN_ZH) == translate_date(remove_date_commas(english, ENGLISH), EN_ZH) == date
+    assert remove_date_commas(date, CHINESE) == date
 
 
 @pytest.mark.parametrize(
@@ -44,5 +51,5 @@ def test_there_and_back(year: int, month: int, day: int) -> None:
         ("3月", "March", "March"),
     ],
 )
-def test_months_are_put_right(source: str, wrong: str, right: str) -> None:
-    assert mend_months(source, wrong, chinese=not source.isascii()) == right
+def test_wrong_months_are_replaced(source: str, wrong: str, right: str) -> None:
+    assert repair_months(source, wrong, ZH_EN if has_han(source) else EN_ZH) == right

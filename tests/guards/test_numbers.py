@@ -1,4 +1,4 @@
-"""The numbers that a text speaks of."""
+"""Numbers in digits and in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.guards.numbers import find_numbers, in_digits, values
+from regard.guards.numbers import find_numbers, number_values, numbers_to_digits
 
 
 @pytest.mark.parametrize(
@@ -57,21 +57,21 @@ from regard.guards.numbers import find_numbers, in_digits, values
     ],
 )
 def test_in_words_and_digits(text: str, number: float) -> None:
-    assert number in values(text)
+    assert number in number_values(text)
 
 
 def test_no_number() -> None:
-    assert values("hello 你好!") == frozenset()
+    assert number_values("hello 你好!") == frozenset()
 
 
 @given(st.integers(0, 10**12))
 def test_digits_with_and_without_commas(number: int) -> None:
-    assert values(str(number)) == values(f"{number:,}") == {number}
+    assert number_values(str(number)) == number_values(f"{number:,}") == {number}
 
 
 @given(st.text(max_size=60))
 def test_any_text(text: str) -> None:
-    values(text)
+    number_values(text)
     for start, stop, _ in find_numbers(text):
         assert text[start:stop].strip()
 
@@ -88,14 +88,14 @@ def test_any_text(text: str) -> None:
         ("9" * 400 + "万", "9" * 400 + "万"),
     ],
 )
-def test_in_digits(text: str, plain: str) -> None:
-    assert in_digits(text) == plain
+def test_scaled_numbers_to_digits(text: str, plain: str) -> None:
+    assert numbers_to_digits(text) == plain
 
 
 @given(st.text(alphabet="19,.万亿千百 million", max_size=60))
-def test_any_amount(text: str) -> None:
-    in_digits(text)
-    values(text)
+def test_any_scaled_number(text: str) -> None:
+    numbers_to_digits(text)
+    number_values(text)
     find_numbers(text)
 
 
@@ -120,12 +120,12 @@ def test_where_numbers_are() -> None:
         ("twenty or thirty, one by one", "20 or 30, one by one"),
     ],
 )
-def test_numbers_in_words_are_put_in_digits(text: str, digits: str) -> None:
-    assert in_digits(text) == digits
+def test_numbers_in_words_are_put_numbers_to_digits(text: str, digits: str) -> None:
+    assert numbers_to_digits(text) == digits
 
 
 @pytest.mark.parametrize(
     "text", ["十分好", "七八个人", "星期三", "第三个", "三分之一", "一个", "万一", "千万别去", "几十个", "三明治"]
 )
 def test_words_that_only_look_like_numbers(text: str) -> None:
-    assert in_digits(text) == text
+    assert numbers_to_digits(text) == text

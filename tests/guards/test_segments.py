@@ -1,46 +1,50 @@
-"""A text cut around what stays, and put together again."""
+"""Splitting a text into segments, and joining them."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.guards.segments import Stretch, cut_around, translate_marks, weave
-from regard.text.entities import find_kept
+from regard.guards.chinese import CHINESE
+from regard.guards.entities import find_entities
+from regard.guards.segments import Segment, join_segments, split_at_spans, translate_punctuation
 from regard.text.normalise import normalise
 
 
-def test_cut() -> None:
+def test_split() -> None:
     text = "我爱你 ❤️你爱我吗"
-    assert cut_around(text, find_kept(text, chinese=True)) == [
-        Stretch("我爱你"),
-        Stretch("❤️", kept=True, spaced=True),
-        Stretch("你爱我吗"),
+    assert split_at_spans(text, find_entities(text, CHINESE)) == [
+        Segment("我爱你"),
+        Segment("❤️", verbatim=True, space_before=True),
+        Segment("你爱我吗"),
     ]
-    assert cut_around("abc", []) == [Stretch("abc")]
+    assert split_at_spans("abc", []) == [Segment("abc")]
 
 
 @given(st.lists(st.sampled_from(["我", "爱", "hello", " ", "😀", "3", "`a`", "。", "https://x.org"]), max_size=20))
 def test_nothing_is_lost(pieces: list[str]) -> None:
     text = normalise("".join(pieces))
-    stretches = cut_around(text, find_kept(text, chinese=True))
-    assert "".join(one.text for one in stretches).replace(" ", "") == text.replace(" ", "")
-    assert weave(stretches, "zh").replace(" ", "") == text.replace(" ", "")
-    assert all(one.text == one.text.strip() != "" for one in stretches)
+    segments = split_at_spans(text, find_entities(text, CHINESE))
+    assert "".join(one.text for one in segments).replace(" ", "") == text.replace(" ", "")
+    assert join_segments(segments, "zh").replace(" ", "") == text.replace(" ", "")
+    assert all(one.text == one.text.strip() != "" for one in segments)
 
 
-def test_spaces_are_the_language_s() -> None:
-    words = [Stretch("Please visit"), Stretch("https://x.org", kept=True), Stretch("for more"), Stretch(".")]
-    assert weave(words, "en") == "Please visit https://x.org for more."
+def test_spacing_follows_the_language() -> None:
+    words = [Segment("Please visit"), Segment("https://x.org", verbatim=True), Segment("for more"), Segment(".")]
+    assert join_segments(words, "en") == "Please visit https://x.org for more."
     assert (
-        weave([Stretch("请访问"), Stretch("https://x.org", kept=True), Stretch("。")], "zh") == "请访问https://x.org。"
+        join_segments([Segment("请访问"), Segment("https://x.org", verbatim=True), Segment("。")], "zh")
+        == "请访问https://x.org。"
     )
-    assert weave([Stretch("I love you."), Stretch("❤️", kept=True)], "en") == "I love you.❤️"
-    assert weave([Stretch("I love you."), Stretch("❤️", kept=True, spaced=True)], "en") == "I love you. ❤️"
-    assert weave([], "en") == ""
+    assert join_segments([Segment("I love you."), Segment("❤️", verbatim=True)], "en") == "I love you.❤️"
+    assert (
+        join_segments([Segment("I love you."), Segment("❤️", verbatim=True, space_before=True)], "en") == "I love you. ❤️"
+    )
+    assert join_segments([], "en") == ""
 
 
-def test_marks_alone_are_translated() -> None:
-    assert translate_marks("，", "en") == ","
-    assert translate_marks("? ", "zh") == "？ "
-    assert translate_marks("12:30", "zh") == "12:30"
+def test_punctuation_is_translated() -> None:
+    assert translate_punctuation("，", "en") == ","
+    assert translate_punctuation("? ", "zh") == "？ "
+    assert translate_punctuation("12:30", "zh") == "12:30"

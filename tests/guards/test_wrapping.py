@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.guards.wrapping import marks_of, unwrap
+from regard.guards.wrapping import translate_wrapping, unwrap
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from regard.guards.wrapping import marks_of, unwrap
         ("。" * 5000, ("", "。" * 5000, "")),
     ],
 )
-def test_what_is_around_the_words(text: str, parts: tuple[str, str, str]) -> None:
+def test_unwrap(text: str, parts: tuple[str, str, str]) -> None:
     assert unwrap(text) == parts
 
 
@@ -34,8 +34,8 @@ def test_nothing_is_lost(text: str) -> None:
     assert "".join(unwrap(text)) == text
 
 
-def test_marks_are_those_of_the_language() -> None:
-    assert marks_of("「", "」", "en") == ('"', '"')
-    assert marks_of('"', '"', "zh") == ("“", "”")
-    assert marks_of("（", "）", "en") == ("(", ")")
-    assert marks_of("# ", "", "zh") == ("# ", "")
+def test_wrapping_is_translated() -> None:
+    assert translate_wrapping("「", "」", "en") == ('"', '"')
+    assert translate_wrapping('"', '"', "zh") == ("“", "”")
+    assert translate_wrapping("（", "）", "en") == ("(", ")")
+    assert translate_wrapping("# ", "", "zh") == ("# ", "")

@@ -100,7 +100,7 @@ def test_a_trace_of_nothing_is_of_nothing(reverse: ModelTranslator) -> None:
 
 
 def test_options_go_to_the_search(reverse: ModelTranslator) -> None:
-    how = reverse.how({"method": "sample", "temperature": 4.0, "seed": 3})
+    how = reverse.decode_config({"method": "sample", "temperature": 4.0, "seed": 3})
     ids = search(reverse.model, reverse.tokenizer.encode_src([SOURCE]), how, reverse.device)[0][0].ids
     trace = reverse.trace(SOURCE, method="sample", temperature=4.0, seed=3)
     assert trace.tgt_tokens == (*reverse.tokenizer.tgt.pieces(ids), "</s>")

@@ -1,4 +1,4 @@
-"""What is done about a bad answer, step by step; the answers come from a phrase book, so that they can be chosen."""
+"""The retries and fallbacks of the guards, step by step, with translations from a phrase book."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Phrasebook:
         self.src_lang, self.tgt_lang = src_lang, tgt_lang
         self.asked: list[tuple[str, int]] = []  # the text, and how many answers were wanted
 
-    def how(self, options: dict[str, Any]) -> DecodeConfig:
+    def decode_config(self, options: dict[str, Any]) -> DecodeConfig:
         return build(DecodeConfig, options, "decode")
 
-    def parts(self, text: str) -> list[str]:
+    def split(self, text: str) -> list[str]:
         return split_long(text, lambda part: len(part) <= self.longest)
 
-    def prefixes(self, prefix: str, parts: list[list[str]]) -> list[list[int]] | None:
+    def encode_prefix(self, prefix: str, parts: list[list[str]]) -> list[list[int]] | None:
         return [[7] for group in parts for _ in group] if prefix else None
 
     def search(
         self,
         parts: Sequence[str],
-        how: DecodeConfig,
+        config: DecodeConfig,
         n_best: int = 1,
         prefixes: Sequence[Sequence[int]] | None = None,
         done: Callable[[Sequence[int]], None] = lambda indices: None,
@@ -45,7 +45,7 @@ class Phrasebook:
         return [
             [Alternative(text, -float(at), -1.0, ("x",), (-1.0, 0.0), ((part, text),)) for at, text in enumerate(texts)]
             for part in parts
-            for texts in [list(self.say(part, how))[:n_best]]
+            for texts in [list(self.say(part, config))[:n_best]]
         ]
 
 
@@ -73,12 +73,12 @@ def test_a_search_without_repetitions_comes_next() -> None:
     assert answer(say, "我爱你。") == "I love you."
 
 
-def test_a_light_fault_is_better_than_none_at_all() -> None:
+def test_a_translation_with_a_minor_problem_is_used_if_there_is_no_better_one() -> None:
     assert answer(lambda text, how: ["Tom is here.", "library"], "图书馆") == "library"
     assert answer(lambda text, how: ["Tom is here.", "Tom and Mary."], "图书馆") in ("Tom is here.", "Tom and Mary.")
 
 
-def test_addresses_and_code_are_put_back() -> None:
+def test_urls_and_code_are_restored() -> None:
     def say(text: str, how: DecodeConfig) -> list[str]:
         assert "http" not in text
         return [{"请访问波士顿。": "Please visit Boston.", "用波士顿发到澳大利亚": "Send Boston to Australia"}[text]]
@@ -87,7 +87,7 @@ def test_addresses_and_code_are_put_back() -> None:
     assert answer(say, "用`rm -rf`发到me@x.org") == "Send `rm -rf` to me@x.org"
 
 
-def test_what_is_lost_is_cut_around() -> None:
+def test_a_part_is_split_at_its_missing_entities() -> None:
     def say(text: str, how: DecodeConfig) -> list[str]:
         return [
             "Please look at it."
@@ -98,7 +98,7 @@ def test_what_is_lost_is_cut_around() -> None:
     assert answer(say, "请访问https://x.org，你会喜欢的。") == "Please visit https://x.org, you will like it."
 
 
-def test_a_date_is_a_day_of_the_week_meanwhile() -> None:
+def test_the_placeholder_of_a_date_is_a_weekday() -> None:
     def say(text: str, how: DecodeConfig) -> list[str]:
         return ["He was born on Monday." if text == "他星期一出生。" else "He was born."]
 
@@ -112,7 +112,7 @@ def test_a_sentence_is_cut_into_clauses_before_it_is_cut_around_numbers() -> Non
     assert answer(say, "我去了2次，花了30元。") == "I went 2 times, it cost 30 yuan."
 
 
-def test_what_comes_twice_is_asked_once() -> None:
+def test_equal_parts_are_translated_once() -> None:
     book = Phrasebook(lambda text, how: ["I love you."])
     heard: list[int] = []
     found = GuardedTranslator(book).translate(["我爱你。我爱你。", "我爱你。"], done=heard.append)
@@ -122,7 +122,7 @@ def test_what_comes_twice_is_asked_once() -> None:
 
 
 @pytest.mark.parametrize("sign", ["- ", "。- ", "# ", "> 1. "])
-def test_any_number_of_signs_before_a_text(sign: str) -> None:
+def test_any_number_of_markers_before_a_text(sign: str) -> None:
     assert answer(lambda text, how: ["Hello"], sign * 3000 + "你好").endswith("Hello")
 
 
@@ -131,7 +131,7 @@ def test_marks_around_a_text_never_reach_the_model(text: str, wrapped: str) -> N
     assert answer(lambda text, how: [{"你好": "Hello"}[text]], text) == wrapped
 
 
-def test_numbers_and_names_are_kept() -> None:
+def test_numbers_and_names_are_repaired() -> None:
     assert answer(lambda text, how: ["I have 36 cats."], "我有37只猫。") == "I have 37 cats."
     assert answer(lambda text, how: ["I like python."], "我喜欢Python。") == "I like Python."
 
@@ -148,7 +148,7 @@ def test_symbols_never_reach_the_model() -> None:
 
 
 @pytest.mark.parametrize("text", ["123", "😀", "https://x.org", "!!!", "12:30 😀"])
-def test_what_is_the_same_everywhere_is_given_back(text: str) -> None:
+def test_texts_without_words_are_returned_unchanged(text: str) -> None:
     book = Phrasebook(lambda text, how: ["wrong"])
     [found] = GuardedTranslator(book).translate([text])
     assert (found.text, found.tgt_lang, book.asked) == (text, "", [])
@@ -163,10 +163,10 @@ def test_what_is_the_same_everywhere_is_given_back(text: str) -> None:
     ],
     ids=["no answer", "nothing", "copies"],
 )
-def test_where_the_model_has_nothing_the_text_stays_and_that_is_said(say: Say, text: str) -> None:
+def test_a_text_without_a_usable_translation_is_returned_with_a_note(say: Say, text: str) -> None:
     [found] = GuardedTranslator(Phrasebook(say)).translate([text])
     assert found.text == "我爱你，你爱我吗？"
-    assert "the model has nothing for '我爱你'" in found.note
+    assert "no translation found for '我爱你', which was left untranslated" in found.note
 
 
 @pytest.mark.parametrize("loop", ["love " * 50, "a b " * 30, "no, " * 40, "!" * 200])
@@ -175,19 +175,19 @@ def test_a_model_that_only_loops(loop: str) -> None:
     assert 0 < len(text) < 20
 
 
-def test_alternatives_without_fault_are_given_as_many_as_asked() -> None:
+def test_only_alternatives_without_problems_are_returned() -> None:
     book = Phrasebook(lambda text, how: ["one way", "", "another way", "a third way", "我爱你"])
     [found] = GuardedTranslator(book).translate(["我爱你"], n_best=3, beam=5)
     assert [one.text for one in found.alternatives] == ["one way", "another way"]
 
 
-def test_a_forced_beginning_is_not_given_up() -> None:
+def test_a_translation_with_a_prefix_is_not_retried() -> None:
     book = Phrasebook(lambda text, how: ["x x x x x x x x"])
     [found] = GuardedTranslator(book).translate(["我爱你"], prefix="x")
     assert found.text == "x x x x x x x x"
 
 
-def test_long_texts_are_asked_in_parts_and_joined() -> None:
+def test_long_texts_are_split_and_joined() -> None:
     book = Phrasebook(lambda text, how: [f"Part {text[0]}."], longest=6)
     heard: list[int] = []
     found = GuardedTranslator(book).translate(["1说好。2说好。3说好。", "", "😀"], done=heard.append)
@@ -195,8 +195,8 @@ def test_long_texts_are_asked_in_parts_and_joined() -> None:
     assert sum(heard) == 3
 
 
-def test_several_sentences_are_asked_one_by_one() -> None:
-    """Of three at once, a model that was trained on single ones forgets two."""
+def test_sentences_are_translated_one_by_one() -> None:
+    """A model trained on single sentences omits some of several."""
     said = {"我爱你。": "I love you.", "你呢？": "And you?", "好吧！……": "Well!"}
     book = Phrasebook(lambda text, how: [said[text]])
     [found] = GuardedTranslator(book).translate(["我爱你。你呢？ 好吧！……"])
@@ -207,7 +207,7 @@ def test_several_sentences_are_asked_one_by_one() -> None:
     assert answer(lambda text, how: ["史密斯先生付了3.5元。"], "Mr. Smith paid 3.5 yuan.", "en", "zh").count("3.5") == 1
 
 
-def test_amounts_are_right_even_piece_by_piece() -> None:
+def test_numbers_are_right_in_the_segment_fallback() -> None:
     assert answer(lambda text, how: ["I have 37 yuan."], "我有37万块钱。") == "I have 370,000 yuan."
     assert answer(lambda text, how: [{"我有": "I have", "块钱。": "yuan."}.get(text, "It.")], "我有37万块钱。") == (
         "I have 370,000 yuan."
@@ -216,15 +216,15 @@ def test_amounts_are_right_even_piece_by_piece() -> None:
 
 
 @pytest.mark.parametrize("before", range(1, 9))
-def test_no_stand_in_is_torn(before: int) -> None:
-    """Where a text without a mark is cut between characters, a word that stands in for an address may not be."""
+def test_no_placeholder_is_cut(before: int) -> None:
+    """A text without punctuation is split between characters, but not inside a placeholder."""
     book = Phrasebook(lambda text, how: ["Boston!" if "波士顿" in text else "so"], longest=6)
     [found] = GuardedTranslator(book).translate(["我" * before + "https://x.org" + "你" * 3])
     assert found.text.count("https://x.org") == 1
     assert not any("波" in text and "波士顿" not in text for text, _ in book.asked)
 
 
-def test_the_text_is_read_as_the_model_needs_it_but_what_is_kept_is_not() -> None:
+def test_preprocessing_does_not_change_entities() -> None:
     book = Phrasebook(lambda text, how: ["Read Boston."])
     [found] = GuardedTranslator(book, lambda text: text.replace("讀", "读")).translate(["讀`讀`。"])
     assert (found.text, book.asked) == ("Read `讀`.", [("读波士顿。", 1)])

@@ -199,9 +199,9 @@ def test_learned_positions_are_never_run_out_of(random_model: RandomModel) -> No
     [found] = translator.translate(["apple baby bird " * 30], beam=2)
     assert len(found.alternatives[0].parts) >= 9
     translator.trace("apple baby bird")
-    with pytest.raises(ConfigError, match=r"sentence 2 has 12 pieces.* the limit is 11"):
+    with pytest.raises(ConfigError, match=r"sentence 2 has 12 tokens; scoring and tracing are limited to 11"):
         translator.score(["apple", "apple " * 12], ["baby", "baby"])
-    with pytest.raises(ConfigError, match="sentence 1 has 12 pieces"):
+    with pytest.raises(ConfigError, match="sentence 1 has 12 tokens"):
         translator.trace("apple", "baby " * 12)
 
 

@@ -1,4 +1,4 @@
-"""The façade: what a person who writes `Translator()` may count on, whatever the models are like."""
+"""`Translator`: what holds for any installed model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,20 @@ from hypothesis import strategies as st
 
 from regard import Translator
 from regard.errors import ConfigError
-from regard.guards.checks import is_copy, is_loop, lost, mend_quotes
+from regard.guards.copies import is_copy
+from regard.guards.english import ENGLISH
+from regard.guards.entities import find_entities, protected
+from regard.guards.language_pair import find_language_pair
+from regard.guards.loops import has_loop
+from regard.guards.missing import missing_entities
+from regard.guards.quotes import repair_quotes
 from regard.pipelines.model_translator import ModelTranslator
 from regard.pipelines.translation import Alternative, Translation
-from regard.text.entities import find_kept, fixed, is_all_kept, without
-from regard.text.language import has_han
+from regard.text.literals import has_only_literals
 from regard.text.normalise import normalise
+from regard.text.scripts import has_han
 from regard.text.sentences import split_sentences
+from regard.text.spans import remove_spans
 
 SHORT = {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 12}
 
@@ -33,10 +40,10 @@ def both_ways(registry_of_babble: Path) -> Translator:
 
 
 def test_phrases_are_read_with_a_capital_and_words_without(both_ways: Translator) -> None:
-    english, chinese = both_ways.one_way("good"), both_ways.one_way("你好")
-    read = [both_ways.read(english, text) for text in ("good morning", "good", "", "¡hola amigo")]
+    english, chinese = both_ways.translator_for("good"), both_ways.translator_for("你好")
+    read = [both_ways.preprocess(english, text) for text in ("good morning", "good", "", "¡hola amigo")]
     assert read == ["Good morning", "good", "", "¡hola amigo"]
-    assert both_ways.read(chinese, "a 後") == "a 后"
+    assert both_ways.preprocess(chinese, "a 後") == "a 后"
 
 
 def test_a_folder_is_one_model(reverse_model: Path, reverse: ModelTranslator) -> None:
@@ -54,7 +61,7 @@ def test_a_folder_is_one_model(reverse_model: Path, reverse: ModelTranslator) ->
             with pytest.raises(ConfigError, match="takes a list of sources and a list of translations"):
                 way.score(sources, translations)
         for texts in ([], [""], ["apple"]):
-            with pytest.raises(ConfigError, match="n_best = 0 is too few; the least is 1"):
+            with pytest.raises(ConfigError, match="n_best = 0 is too small; the minimum is 1"):
                 way.translate(texts, n_best=0)
     with pytest.raises(ConfigError, match="translates from en to reversed, not to de"):
         Translator(reverse_model, to="de")
@@ -68,7 +75,7 @@ def test_a_precision_that_there_is_not(reverse_model: Path) -> None:
             build(reverse_model, precision="float64")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=words):
         Translator(precision="float64")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="n_best = 0 is too few"):
+    with pytest.raises(ConfigError, match="n_best = 0 is too small"):
         Translator().translate([], n_best=0)
 
 
@@ -97,11 +104,11 @@ def test_each_text_goes_to_the_model_that_reads_it(babble: Path) -> None:
 
 def test_a_model_is_loaded_when_a_text_needs_it(babble: Path) -> None:
     translator = Translator()
-    assert translator.ways == {}
+    assert translator.loaded == {}
     assert translator("123 😀") == "123 😀"
-    assert translator.ways == {}
+    assert translator.loaded == {}
     translator("我爱你。")
-    assert list(translator.ways) == [babble / "zh-en"]
+    assert list(translator.loaded) == [babble / "zh-en"]
 
 
 def test_languages_can_be_named(babble: Path) -> None:
@@ -109,7 +116,7 @@ def test_languages_can_be_named(babble: Path) -> None:
     assert (found.src_lang, found.tgt_lang) == ("en", "zh")
     [found] = Translator(source="zh").translate(["Tom"])
     assert (found.src_lang, found.tgt_lang) == ("zh", "en")
-    assert Translator("zh-en").one_way().folder == babble / "zh-en"  # by its name
+    assert Translator("zh-en").translator_for().folder == babble / "zh-en"  # by its name
     for languages in ({"to": "de"}, {"source": "de"}, {"source": "zh", "to": "zh"}):
         with pytest.raises(ConfigError, match=r"no model is installed for .* \(there is .*zh → en"):
             Translator(**languages)
@@ -119,25 +126,25 @@ def test_what_no_model_reads_is_left_and_noted(babble: Path) -> None:
     translator = Translator()
     first, second, third = translator.translate(["Привет, мир", "こんにちは、元気ですか", "hello"])
     assert (first.text, second.text) == ("Привет, мир", "こんにちは、元気ですか")
-    assert "it is written in Cyrillic, which no installed model reads" in first.note
-    assert "it is written in kana" in second.note
+    assert first.note == "not translated: the text is in Cyrillic script, for which no model is installed"
+    assert "the text is in kana script (ja)" in second.note
     assert not third.note
-    with pytest.raises(ConfigError, match="written in Cyrillic"):
+    with pytest.raises(ConfigError, match="the text is in Cyrillic script"):
         translator("Привет, мир")
     with pytest.raises(ConfigError, match=r"no other model is installed \(there is en → zh\)"):
         Translator(to="zh")("Привет, мир")
-    with pytest.raises(ConfigError, match="it is in zh already: name another language, or none"):
+    with pytest.raises(ConfigError, match="the text is already in zh; choose a target language other than zh, or none"):
         Translator(to="zh")("你好")
     [already] = Translator(to="zh").translate(["你好", "hello"])[:1]
-    assert (already.text, already.note) == ("你好", "left as it is: it is in zh already")
+    assert (already.text, already.note) == ("你好", "not translated: the text is already in zh")
 
 
 def test_a_line_without_words_is_scored_by_the_model_of_the_others(babble: Path) -> None:
     translator = Translator()
-    way = translator.one_way("hello")
+    way = translator.translator_for("hello")
     sources, translations = ["", "hello", "123"], ["", "你好", "123"]
     assert translator.score(sources, translations) == way.score(sources, translations)
-    with pytest.raises(ConfigError, match=r"which model\? it is written in Cyrillic.*name a model's folder"):
+    with pytest.raises(ConfigError, match=r"the text is in Cyrillic script.*name a model folder"):
         translator.score(["hello", "Привет"], ["你好", "你好"])
 
 
@@ -153,13 +160,13 @@ def test_traditional_characters_are_read_and_written(both_ways: Translator, babb
 def test_installed_models_write_simplified_characters_unless_asked(babble: Path) -> None:
     plain, wanted = Translator(to="zh"), Translator(to="zh", script="traditional")
     answer = Translation("", (Alternative("读書 `读書`", 0.0, 0.0, (), ()),), "en", "zh")
-    assert plain.write(answer).text == "读书 `读書`"
-    assert wanted.write(answer).text == "讀書 `读書`"
-    assert Translator(babble / "en-zh").write(answer) == answer
+    assert plain.postprocess(answer).text == "读书 `读書`"
+    assert wanted.postprocess(answer).text == "讀書 `读書`"
+    assert Translator(babble / "en-zh").postprocess(answer) == answer
     for folder in (None, babble / "en-zh"):
-        assert Translator(folder, to="zh_tw").write(answer).text == "讀書 `读書`"
-        assert Translator(folder, to="zh-Hant", script="simplified").write(answer).text == "读书 `读書`"
-    assert plain.write(dataclasses.replace(answer, tgt_lang="ja")).text == answer.text
+        assert Translator(folder, to="zh_tw").postprocess(answer).text == "讀書 `读書`"
+        assert Translator(folder, to="zh-Hant", script="simplified").postprocess(answer).text == "读书 `读書`"
+    assert plain.postprocess(dataclasses.replace(answer, tgt_lang="ja")).text == answer.text
 
 
 def test_scores_traces_and_links_of_either_way(both_ways: Translator) -> None:
@@ -167,12 +174,12 @@ def test_scores_traces_and_links_of_either_way(both_ways: Translator) -> None:
     scored = both_ways.score(sources, translations)
     assert [one.text for one in scored] == translations
     for source, translation, one in zip(sources, translations, scored, strict=True):
-        [alone] = both_ways.one_way(source).score([source], [translation])
+        [alone] = both_ways.translator_for(source).score([source], [translation])
         assert (one.tokens, one.parts) == (alone.tokens, alone.parts)
         assert one.token_log_probs == pytest.approx(alone.token_log_probs, abs=1e-4)
     assert both_ways.trace("我爱你。", "I love you.").values
     assert all(link.src_word for link in both_ways.align("我爱你。"))
-    with pytest.raises(ConfigError, match="one each is needed"):
+    with pytest.raises(ConfigError, match="needs one translation per source"):
         both_ways.score(["a"], [])
 
 
@@ -241,7 +248,7 @@ PIECES = st.sampled_from(
 @given(pieces=st.lists(PIECES, min_size=1, max_size=14))
 @example(["爱我”， https://example.com/a?b=1 爱 I"])  # whose clauses, together, are a loop
 @example([" https://example.com/a?b=1 你”。 hello 爱 I "])  # and whose sentences
-@example([" hello  hello 3“ hello 我我“ hello 我"])  # without what was translated, what is kept is a loop
+@example([" hello  hello 3“ hello 我我“ hello 我"])  # the entities alone are a loop
 @example([" hello 。TomTom"])  # a name after a sentence that has no end
 @example(["... 42 我"])  # not the decimals of a number
 @example(["... me@x.org 我"])  # nor points of an address
@@ -254,19 +261,20 @@ def test_no_text_makes_a_babbling_model_break_its_promises(both_ways: Translator
     if not found.tgt_lang:
         assert text == read
         return
-    chinese = found.src_lang == "zh"
-    spans = find_kept(read, chinese)
-    for span in fixed(spans):
+    pair = find_language_pair(found.src_lang, found.tgt_lang)
+    spans = find_entities(read, pair.source)
+    for span in protected(spans):
         # What is foreign depends on what is around it, and what is between symbols is judged alone.
         assert span.of(read) in text or (span.kind == "foreign" and any(one.kind == "symbol" for one in spans))
     if not found.note:
-        assert not lost(read, text, chinese)
+        assert not missing_entities(read, text, pair)
         # Each sentence by itself: three of them may well have the same phrase.
-        assert not any(is_loop(part, said) for part, said in found.alternatives[0].parts)
+        assert not any(has_loop(part, said) for part, said in found.alternatives[0].parts)
     if not found.note and all(span.kind != "symbol" for span in spans):  # what is between symbols is judged alone
-        assert not (len(split_sentences(read)) == 1 and is_loop(read, text))
-        assert not is_copy(without(read, fixed(spans)), without(text, fixed(find_kept(text, False))), chinese)
-    assert mend_quotes(read, text) == text
+        assert not (len(split_sentences(read)) == 1 and has_loop(read, text))
+        written = remove_spans(text, protected(find_entities(text, ENGLISH)))
+        assert not is_copy(remove_spans(read, protected(spans)), written, pair.source)
+    assert repair_quotes(read, text) == text
 
 
 @settings(max_examples=30, deadline=None)
@@ -282,7 +290,11 @@ def test_any_text_at_all(both_ways: Translator, text: str) -> None:
     ("unit", "characters"),
     [
         *(("我爱你", 100_000), ("apple", 100_000), ("😀", 100_000), ("`", 100_000), ("1", 100_000)),
-        *(("我有3个苹果。", 5_000), ("see https://x.org/a, ", 10_000), ("我a", 10_000)),  # all of it is mended
+        *(
+            ("我有3个苹果。", 5_000),
+            ("see https://x.org/a, ", 10_000),
+            ("我a", 10_000),
+        ),  # the fallbacks apply to all of it
     ],
 )
 def test_a_hundred_thousand_characters(both_ways: Translator, unit: str, characters: int) -> None:
@@ -292,7 +304,7 @@ def test_a_hundred_thousand_characters(both_ways: Translator, unit: str, charact
     assert found.text
     if "https" in unit:
         assert found.text.count("https://x.org/a") == text.count("https://x.org/a")
-    if is_all_kept(text):
+    if has_only_literals(text):
         assert found.text == text
 
 

@@ -1,4 +1,4 @@
-"""Which language a text is in: by its script, and no further."""
+"""Language detection by script, and language tags."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.language import Guess, guess_language, has_han, same_language
+from regard.text.language import DetectedLanguage, detect_language, same_language
+from regard.text.scripts import has_han
 
 HAN = st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FA5), min_size=1, max_size=20)
 LATIN = st.lists(st.sampled_from(["the", "cat", "Straße", "don't", "é"]), min_size=1, max_size=20).map(" ".join)
@@ -39,36 +40,36 @@ SIGNS = st.text(st.sampled_from("0123456789 .,!?。，！？“”😀€\u200b\
     ],
 )
 def test_scripts(text: str, language: str, script: str) -> None:
-    assert guess_language(text) == Guess(language, script)
+    assert detect_language(text) == DetectedLanguage(language, script)
 
 
 @given(HAN, SIGNS)
 def test_han_is_chinese_whatever_stands_around_it(han: str, signs: str) -> None:
-    assert guess_language(signs + han + signs).language == "zh"
+    assert detect_language(signs + han + signs).language == "zh"
     assert has_han(han)
 
 
 @given(LATIN, SIGNS)
 def test_latin_passes_for_english(latin: str, signs: str) -> None:
-    assert guess_language(signs + " " + latin + " " + signs).language == "en"
+    assert detect_language(signs + " " + latin + " " + signs).language == "en"
     assert not has_han(latin + signs)
 
 
 @given(SIGNS)
 def test_signs_have_no_language(signs: str) -> None:
-    assert guess_language(signs) == Guess()
+    assert detect_language(signs) == DetectedLanguage()
 
 
 @given(HAN, LATIN)
 def test_the_larger_part_decides(han: str, latin: str) -> None:
-    assert guess_language(f"{latin} {han}").language == ("zh" if len(han) >= len(latin.split()) else "en")
+    assert detect_language(f"{latin} {han}").language == ("zh" if len(han) >= len(latin.split()) else "en")
 
 
 @given(st.text())
 def test_any_text_has_one_answer(text: str) -> None:
-    guess = guess_language(text)
-    assert guess == guess_language(text)
-    assert guess.script or not guess.language
+    detected = detect_language(text)
+    assert detected == detect_language(text)
+    assert detected.script or not detected.language
 
 
 def test_tags() -> None:

@@ -42,11 +42,11 @@ def test_tasks_are_told_by_word_or_by_the_text_itself(tmp_path: Path, heard: Any
     none = [one.alternatives[0].log_prob for one in translator.translate(texts, task="")]
     assert by_name == by_word == by_text
     assert by_name != other != none != by_name
-    with pytest.raises(ConfigError, match=r"has several tasks; say which .* 'say again: ', 'turn round: '"):
+    with pytest.raises(ConfigError, match=r"has several tasks; choose one .* 'say again: ', 'turn round: '"):
         translator("apple")
-    with pytest.raises(ConfigError, match="has no task 'x'; it has 'say again: ', 'turn round: '"):
+    with pytest.raises(ConfigError, match="no task matches 'x'; choose one of 'say again: ', 'turn round: '"):
         translator.translate(texts, task="x")
-    with pytest.raises(ConfigError, match="has 2 tasks with 'n'; it has 'say again: ', 'turn round: '"):
+    with pytest.raises(ConfigError, match="2 tasks match 'n'; choose one of 'say again: ', 'turn round: '"):
         translator.translate(texts, task="n")
 
 
@@ -74,5 +74,5 @@ def test_a_model_without_tasks_knows_none(tmp_path: Path, heard: Any) -> None:
     outcome = start(two_tasks("", ""), RunFolder(tmp_path / "run"), heard)
     assert outcome.model is not None
     assert read_description(outcome.model).tasks == ()
-    with pytest.raises(ConfigError, match="it has no tasks: it does one thing only"):
+    with pytest.raises(ConfigError, match=r"no task matches .*; the model has no tasks"):
         Translator(outcome.model).translate(["apple"], task="copy")

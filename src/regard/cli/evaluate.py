@@ -191,13 +191,13 @@ def load_model(
     """The model, bare: the figures are its own, and no guard's. Unless one is named, an installed one for the pairs."""
     from regard.model_folder.registry import find_folder, models_for
     from regard.pipelines.model_translator import ModelTranslator
-    from regard.text.language import guess_language
+    from regard.text.language import detect_language
 
     if path is not None:
         folder = find_folder(path)
     else:
         sides = (" ".join(pair[side] for pair in pairs[:GUESSED_FROM]) for side in (0, 1))
-        src_lang, tgt_lang = (guess_language(side).language or None for side in sides)
+        src_lang, tgt_lang = (detect_language(side).language or None for side in sides)
         folder = models_for(src_lang, tgt_lang)[0].folder
     way = ModelTranslator(folder, precision, shortlist=shortlist)
     return way if task is None else way.for_task(task)
@@ -225,9 +225,11 @@ def loss_of(translator: ModelTranslator, pairs: list[tuple[str, str]]) -> tuple[
 
     sides = zip(*pairs, strict=True)
     encoded = translator.encode_src(next(sides)), translator.tokenizer.encode_tgt(next(sides))
-    fits = [max(map(len, both)) <= translator.max_whole for both in zip(*encoded, strict=True)]
+    fits = [max(map(len, both)) <= translator.max_sentence_tokens for both in zip(*encoded, strict=True)]
     if left_out := fits.count(False):
-        click.echo(f"the loss is without {left_out:,} pairs of more than {translator.max_whole:,} pieces", err=True)
+        click.echo(
+            f"the loss is without {left_out:,} pairs of more than {translator.max_sentence_tokens:,} pieces", err=True
+        )
     pairs = [(translator.with_task(source), reference) for source, reference in compress(pairs, fits)]
     if not pairs:
         return None, None

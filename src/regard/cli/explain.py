@@ -71,9 +71,9 @@ def command(
         from regard.inspect.explorer import Explorer, Question
         from regard.inspect.page import explain_page
 
-        way = translator.one_way(text)
+        way = translator.translator_for(text)
         tgt_ids = None if translation is None else way.tokenizer.encode_tgt([translation])[0]
-        page = explain_page(Explorer(way), Question(translator.read(way, text), {}), tgt_ids)
+        page = explain_page(Explorer(way), Question(translator.preprocess(way, text), {}), tgt_ids)
         write_output(page, output)
         click.echo(f"the page is in {output} ({len(page.encode()) / 1e6:.1f} MB)")
     if shown is not None:
@@ -98,7 +98,7 @@ def find_map(
 ) -> AttentionMap:
     from regard.inspect.maps import attention_map
 
-    translator.one_way(text).check_attention()
+    translator.translator_for(text).check_attention()
     return attention_map(translator.trace(text, translation, ("*.weights",)), kind, layer, head)
 
 

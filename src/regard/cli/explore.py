@@ -78,9 +78,9 @@ def find_models(runs: Path, text: str | None) -> list[Path]:
     if os.environ.get("REGARD_MODEL"):
         return [Path(os.environ["REGARD_MODEL"])]
     from regard.model_folder.registry import describe, installed_models
-    from regard.text.language import guess_language
+    from regard.text.language import detect_language
 
-    language = guess_language(text or "").language or "zh"
+    language = detect_language(text or "").language or "zh"
     models = [model for model in installed_models() if model.translates(None, None)]
     installed = [model.folder for model in sorted(models, key=lambda model: not model.translates(language, None))]
     made = sorted(runs.glob("*/model/SHA256SUMS"), key=lambda path: -path.stat().st_mtime)

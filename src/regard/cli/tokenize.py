@@ -65,12 +65,12 @@ def load_lexicon(path: Path | None, lines: list[str], target: bool) -> Tokenizer
     from regard.config import TranslationConfig
     from regard.model_folder.folder import read_description
     from regard.model_folder.registry import find_folder, models_for
-    from regard.text.language import guess_language
+    from regard.text.language import detect_language
     from regard.tokenizers.pair import TokenizerPair
     from regard.tokenizers.protocol import read_tokenizer
     from regard.tokenizers.sentencepiece import SentencePieceModel, SentencePieceTokenizer
 
-    path = find_folder(path) if path else models_for(guess_language("\n".join(lines)).language or None, None)[0].folder
+    path = find_folder(path) if path else models_for(detect_language("\n".join(lines)).language or None, None)[0].folder
     if not path.is_file():
         description = read_description(path)
         if not description.tokenizer:

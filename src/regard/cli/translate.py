@@ -156,7 +156,7 @@ def own_settings(translator: Translator) -> DecodeConfig:
     """How a named model searches by itself; installed ones do as anybody does."""
     from regard.config import DecodeConfig
 
-    return DecodeConfig() if translator.folder is None else translator.one_way().decode
+    return DecodeConfig() if translator.folder is None else translator.translator_for().decode
 
 
 def best_texts(translation: Translation, count: int) -> list[str]:

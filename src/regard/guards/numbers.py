@@ -1,6 +1,6 @@
-"""The numbers a text speaks of, in digits or in words, English or Chinese: 3, three, 三; 100,000, 10万, 十万.
+"""Numbers in a text, in digits or in English or Chinese words: 3, three, 三; 100,000, 10万, 十万.
 
-Only as much of counting as it takes to see whether a translation kept a number: nothing is said of grammar.
+Precise enough to decide whether a translation has a number of its source; not a full grammar of numerals.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 import re
 
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2, "半": 0.5}
-_TIMES = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "萬": 10_000, "亿": 10**8, "億": 10**8}
+_MULTIPLIERS = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "萬": 10_000, "亿": 10**8, "億": 10**8}
 _SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
@@ -27,16 +27,21 @@ _WORDS |= {"fortnight": 14, "century": 100, "twentieth": 20, "thirtieth": 30}
 _WORDS |= {f"{word}th": value for value, word in enumerate(_TEENS, start=13)}
 _WORDS |= {f"{word[:-1]}ies": value for word, value in _WORDS.items() if word in _TENS}  # the nineties
 _WORDS |= {month[:3].lower(): value for value, month in enumerate(MONTHS, start=1)}
-# What else a word may count: half an hour, half of all, a quarter past, noon.
-_ALSO: dict[str, tuple[float, ...]] = {"half": (0.5, 30, 50), "quarter": (0.25, 15, 25), "noon": (12,), "pair": (2,)}
-_ALSO |= {"midnight": (0, 12, 24), "couple": (2,), "neither": (2,), "thrice": (3,), "刻": (15,), "午": (12,)}
-_ALSO |= dict.fromkeys("俩倆双雙对對", (2,))
+# Values of words with several: half an hour, half of all, a quarter past, noon.
+_OTHER_VALUES: dict[str, tuple[float, ...]] = {
+    "half": (0.5, 30, 50),
+    "quarter": (0.25, 15, 25),
+    "noon": (12,),
+    "pair": (2,),
+}
+_OTHER_VALUES |= {"midnight": (0, 12, 24), "couple": (2,), "neither": (2,), "thrice": (3,), "刻": (15,), "午": (12,)}
+_OTHER_VALUES |= dict.fromkeys("俩倆双雙对對", (2,))
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "%": 1, "percent": 1}
 _SCALES |= {"trillion": 10**12, "dozen": 12}
-_SHORT = {"k": 1_000, "m": 10**6, "bn": 10**9}  # $10m; but 10m may be metres
+_SHORT = {"k": 1_000, "m": 10**6, "bn": 10**9}  # $10m; but 10m may also be metres
 _CARDINALS = {word: _WORDS[word] for word in (*_SMALL, *_TEENS, *_TENS)}
-_BIG = ("hundred", "thousand", "million", "billion", "trillion")
-_NOT_SURE = ("zero", "one")  # by themselves: one may be anybody
+_SCALE_WORDS = ("hundred", "thousand", "million", "billion", "trillion")
+_AMBIGUOUS = ("zero", "one")  # as single words: "one" may be a pronoun
 _ENGLISH_WORD = re.compile("(?<![A-Za-z])(?!and(?![A-Za-z]))[A-Za-z]+", re.IGNORECASE)
 _TOKEN = re.compile(
     r"(?P<digits>\d[\d,]*(?:\.\d+)?)|(?P<chinese>[零〇一二两兩三四五六七八九十百千万萬亿億半]+)|(?P<word>[A-Za-z]+)|(?P<other>\S)"
@@ -48,60 +53,60 @@ _SCALED = re.compile(rf"(?<![A-Za-z0-9_.,])(?:(?:{_UNSCALED} ?{_SCALE})+|{_UNSCA
 _SCALED_PART = re.compile(rf"({_UNSCALED})[ -]?({_SCALE}|{_SCALE_WORD})", re.IGNORECASE)
 _HALF_A = re.compile(rf"half an? ({_SCALE_WORD})", re.IGNORECASE)
 _SCALE_AFTER = re.compile(rf"[ -]?({_SCALE}|{_SCALE_WORD})", re.IGNORECASE)
-_UNIT_OF_THOUSANDS = re.compile("千[克米瓦卡]")
-_IN_A_ROW = re.compile("[一二两兩三四五六七八九]{2}")  # 七八个 are seven or eight
-# A single Chinese numeral is a number before what is counted; 三明治 and 星期三 are words, and 十分 is "very".
-_COUNTED = re.compile("[个個只隻本年月天岁歲次张張条條件块塊元位名家辆輛台把杯瓶双雙小分公米人点點口日号號]")
+_KILO_UNIT = re.compile("千[克米瓦卡]")
+_TWO_DIGITS = re.compile("[一二两兩三四五六七八九]{2}")  # 七八个: seven or eight
+# A single Chinese numeral is a number only before a measure word: not in 三明治, 星期三 or 十分.
+_MEASURE_WORD = re.compile("[个個只隻本年月天岁歲次张張条條件块塊元位名家辆輛台把杯瓶双雙小分公米人点點口日号號]")
 
 
-def in_digits(text: str) -> str:
-    """The text with its numbers in digits alone, which every language reads: 37万 as 370,000, twenty-five as 25."""
-    text = _SCALED.sub(lambda match: plain(_scaled_value(match[0])), text)
+def numbers_to_digits(text: str) -> str:
+    """Write the numbers of a text in digits: 37万 as 370,000, twenty-five as 25."""
+    text = _SCALED.sub(lambda match: format_number(_scaled_value(match[0])), text)
     for start, stop, value in reversed(find_numbers(text)):
         if not text[start].isdigit():
             apart = " " if re.match("[A-Za-z]", text[start - 1 : start]) else ""  # Ken七月 is not Ken7月
-            text = text[:start] + apart + plain(value) + text[stop:]
+            text = text[:start] + apart + format_number(value) + text[stop:]
     return text
 
 
-def plain(value: float) -> str:
-    """In digits; 1990 may be a year."""
+def format_number(value: float) -> str:
+    """In digits, with commas from 10,000 on: 1990 may be a year."""
     return f"{value:,.3f}".rstrip("0").rstrip(".") if value >= 10_000 else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def _scaled_value(text: str) -> float:
-    """Of 1亿2000万 or 5 million; rounded, since 260.2 billion is to be 2602亿."""
-    return round(sum(digits_value(digits) * _times(scale) for digits, scale in _SCALED_PART.findall(text)), 3)
+    """The value of 1亿2000万 or 5 million; rounded, so that 260.2 billion equals 2602亿."""
+    return round(sum(digits_value(digits) * _multiplier(scale) for digits, scale in _SCALED_PART.findall(text)), 3)
 
 
-def _times(scale: str) -> int:
-    return _SCALES.get(scale.lower()) or math.prod(_TIMES[character] for character in scale)
+def _multiplier(scale: str) -> int:
+    return _SCALES.get(scale.lower()) or math.prod(_MULTIPLIERS[character] for character in scale)
 
 
-def values(text: str) -> frozenset[float]:
-    """Every number that the text can be taken to speak of: of 3 million both the 3 and the whole."""
+def number_values(text: str) -> frozenset[float]:
+    """The values of all numbers in the text, in every reading: for 3 million, both 3 and 3,000,000."""
     found: set[float] = {_scaled_value(match[0]) for match in _SCALED.finditer(text)}
-    found.update(_times(scale) / 2 for scale in _HALF_A.findall(text))
+    found.update(_multiplier(scale) / 2 for scale in _HALF_A.findall(text))
     found.update(value for _, _, value in _english_numbers(text))
-    running = 0.0  # of English words or digits that go on: twenty-three thousand
+    running = 0.0  # of an unfinished number in English words or digits: twenty-three thousand
     begun = False
     for match in _TOKEN.finditer(text):
         word = (match["word"] or "").lower()
-        found.update(_ALSO.get(word or match[0], ()))
+        found.update(_OTHER_VALUES.get(word or match[0], ()))
         if match["digits"]:
             running, begun = digits_value(match["digits"]), True
             found.add(running)
         elif match["chinese"]:
             found |= chinese_values(match["chinese"], running if begun else None)
-            if _UNIT_OF_THOUSANDS.match(text, match.end() - 1):
-                found |= chinese_values(match["chinese"][:-1], None)  # 五十千米 are fifty kilometres
+            if _KILO_UNIT.match(text, match.end() - 1):
+                found |= chinese_values(match["chinese"][:-1], None)  # 五十千米: fifty kilometres
             begun = False
         elif word in _SHORT and begun:
             found.add(running * _SHORT[word])
         elif word in _SCALES and begun:
             running *= _SCALES[word]
             found.add(running)
-        elif word in _BIG:
+        elif word in _SCALE_WORDS:
             found.add(_SCALES[word])
         elif word in _WORDS:
             tens = begun and running % 10 == 0 and _WORDS[word] < 10
@@ -114,42 +119,42 @@ def values(text: str) -> frozenset[float]:
 
 
 def find_numbers(text: str) -> list[tuple[int, int, float]]:
-    """(start, stop, value) of each number that cannot be taken for anything else, as a, first and may can."""
+    """(start, stop, value) of each number; ambiguous words such as "a", "first" and "may" are left out."""
     found = _english_numbers(text)
     for match in _TOKEN.finditer(text):
         start, stop = match.span()
         if match["digits"]:
             stop = start + len(match[0].rstrip(","))
             found.append(_with_scale(text, start, stop, digits_value(match[0])))
-        elif match["chinese"] and _is_sure(text, start, stop):
+        elif match["chinese"] and _is_number(text, start, stop):
             found.append((start, stop, max(chinese_values(match["chinese"], None))))
     return sorted(found)
 
 
-def _is_sure(text: str, start: int, stop: int) -> bool:
-    """Whether the Chinese numerals there are a number, and one number."""
+def _is_number(text: str, start: int, stop: int) -> bool:
+    """Whether the Chinese numerals at this position are exactly one number."""
     numerals = text[start:stop]
     if text[start - 1 : start] in tuple("几幾数數") or text[stop : stop + 2] in ("多万", "多萬", "多亿", "多億"):
-        return False  # 几十 are dozens
-    if _UNIT_OF_THOUSANDS.match(text, stop - 1):
+        return False  # 几十: dozens
+    if _KILO_UNIT.match(text, stop - 1):
         return False
     if len(numerals) == 1:
-        counted = _COUNTED.match(text, stop) and not text.startswith("分之", stop)
+        measured = _MEASURE_WORD.match(text, stop) and not text.startswith("分之", stop)
         word = text[start - 1 : start] in tuple("期周拜第") or text[start : stop + 1] == "十分"
-        return numerals in "二两兩三四五六七八九十" and bool(counted) and not word
-    if not any(numeral in _TIMES for numeral in numerals):
+        return numerals in "二两兩三四五六七八九十" and bool(measured) and not word
+    if not any(numeral in _MULTIPLIERS for numeral in numerals):
         return len(numerals) == 4 and "半" not in numerals  # a year
-    return numerals[0] in "一二两兩三四五六七八九十" and "半" not in numerals and not _IN_A_ROW.search(numerals)
+    return numerals[0] in "一二两兩三四五六七八九十" and "半" not in numerals and not _TWO_DIGITS.search(numerals)
 
 
 def _english_numbers(text: str) -> list[tuple[int, int, float]]:
-    """(start, stop, value) of each number in words: twenty-five, one hundred and fifty thousand, nineteen ninety."""
+    """(start, stop, value) of each number in English words: twenty-five, one hundred and fifty, nineteen ninety."""
     found: list[tuple[int, int, float]] = []
-    words: list[re.Match[str]] = []  # of the number that is being read
+    words: list[re.Match[str]] = []  # of the current number
     total = current = 0.0
 
     def close() -> None:
-        if words and (len(words) > 1 or words[0][0].lower() not in _NOT_SURE):
+        if words and (len(words) > 1 or words[0][0].lower() not in _AMBIGUOUS):
             found.append((words[0].start(), words[-1].end(), total + current))
         words.clear()
 
@@ -157,13 +162,13 @@ def _english_numbers(text: str) -> list[tuple[int, int, float]]:
         word = match[0].lower()
         last = words[-1][0].lower() if words else ""
         between = text[words[-1].end() : match.start()] if words else ""
-        joined = between in (" ", "-") or (last in _BIG and between in (" and ", ", ", ", and "))
-        if word in _BIG and joined:
+        joined = between in (" ", "-") or (last in _SCALE_WORDS and between in (" and ", ", ", ", and "))
+        if word in _SCALE_WORDS and joined:
             if word == "hundred":
                 current *= 100
             else:
                 total, current = total + (current or 1) * _SCALES[word], 0.0
-        elif word in _CARDINALS and joined and _goes_on(last, current, _CARDINALS[word]):
+        elif word in _CARDINALS and joined and _continues(last, current, _CARDINALS[word]):
             year = last in _CARDINALS and _CARDINALS[word] >= 10
             current = current * (100 if year else 1) + _CARDINALS[word]
         elif word in _ORDINALS[:9] and joined and last in _TENS:
@@ -178,9 +183,9 @@ def _english_numbers(text: str) -> list[tuple[int, int, float]]:
     return found
 
 
-def _goes_on(last: str, current: float, value: float) -> bool:
-    """Whether a word that counts `value` belongs to the number whose last word is `last`."""
-    if last in _BIG:
+def _continues(last: str, current: float, value: float) -> bool:
+    """Whether a word of this value continues the number whose last word is `last`."""
+    if last in _SCALE_WORDS:
         return value < 100 and current % 100 == 0
     if last in _TENS:
         return 0 < value < 10
@@ -188,13 +193,13 @@ def _goes_on(last: str, current: float, value: float) -> bool:
 
 
 def _with_scale(text: str, start: int, stop: int, value: float) -> tuple[int, int, float]:
-    """36万 and 360 thousand are one number each."""
+    """Include a following scale word: 36万 and 360 thousand are one number each."""
     scale = _SCALE_AFTER.match(text, stop)
-    return (start, stop, value) if scale is None else (start, scale.end(), round(value * _times(scale[1]), 3))
+    return (start, stop, value) if scale is None else (start, scale.end(), round(value * _multiplier(scale[1]), 3))
 
 
-def short_values(value: float, after: str) -> set[float]:
-    """What the letters right after digits may make of them: 10 k, 10m, 5bn."""
+def abbreviated_values(value: float, after: str) -> set[float]:
+    """The values of digits with an abbreviated scale after them: 10 k, 10m, 5bn."""
     letters = re.match(" ?([A-Za-z]+)", after)
     times = _SHORT.get(letters[1].lower()) if letters else None
     return set() if times is None else {value * times}
@@ -205,24 +210,28 @@ def digits_value(text: str) -> float:
 
 
 def chinese_values(text: str, before: float | None) -> set[float]:
-    """What Chinese numerals say, and what they make of digits before them: 10 and 万."""
+    """The values of Chinese numerals; `before` is the value of digits before them, as in 10万."""
     found: set[float] = {_DIGITS[character] for character in text if character in _DIGITS}
     if "半" in text:
         found.add(30)  # minutes
     digits = "".join(str(_DIGITS[c]) for c in text if c in _DIGITS and c != "半")
-    if digits and not any(character in _TIMES for character in text):
-        found.add(float(digits))  # read one by one: a year
+    if digits and not any(character in _MULTIPLIERS for character in text):
+        found.add(float(digits))  # digit by digit: a year
     total = section = 0.0
     digit: float | None = before
     for character in text:
         if character in _DIGITS:
             digit = _DIGITS[character]
-        elif _TIMES[character] < 10_000:
-            section += (1 if digit is None else digit) * _TIMES[character]
+        elif _MULTIPLIERS[character] < 10_000:
+            section += (1 if digit is None else digit) * _MULTIPLIERS[character]
             digit = None
         else:
             section += digit or 0
-            total = total * _TIMES[character] if total and not section else total + (section or 1) * _TIMES[character]
+            total = (
+                total * _MULTIPLIERS[character]
+                if total and not section
+                else total + (section or 1) * _MULTIPLIERS[character]
+            )
             section, digit = 0.0, None
     found.add(total + section + (digit or 0))
     return found

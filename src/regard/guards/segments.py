@@ -1,4 +1,4 @@
-"""A text cut into stretches, some of which stay as they are, and put together again."""
+"""Segments of a text, which are translated or copied, and joined again."""
 
 from __future__ import annotations
 
@@ -6,67 +6,67 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.text.entities import Span
 from regard.text.sentences import is_unspaced, space_between
+from regard.text.spans import Span
 
 _WIDE = re.compile(
     "[\u2014\u2018-\u201d\u2026\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
-_EMOJI = "\u2600"  # or after it; but for what is wide
-_CLINGS = frozenset(",.;:!?)]}%，。；：！？）、”’")  # no space comes before these
-_AFTER_THESE = frozenset(",.;:!?)]}%")
+_EMOJI = "\u2600"  # the first; later characters are emoji or wide
+_NO_SPACE_BEFORE = frozenset(",.;:!?)]}%，。；：！？）、”’")
+_SPACE_AFTER = frozenset(",.;:!?)]}%")
 _CHINESE_MARKS, _LATIN_MARKS = "，。！？；：（）、“”", ',.!?;:(),""'
 _TO_LATIN = str.maketrans(_CHINESE_MARKS, _LATIN_MARKS)
 _TO_CHINESE = str.maketrans(",.!?;:()", "，。！？；：（）")
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Segment:
     text: str  # without white space around it
-    kept: bool = False
-    spaced: bool = False  # whether there is white space before it
+    verbatim: bool = False  # copied, not translated
+    space_before: bool = False
 
 
-def cut_around(text: str, spans: Sequence[Span]) -> list[Stretch]:
-    """The spans, which stay as they are, and what is between them."""
-    found: list[Stretch] = []
+def split_at_spans(text: str, spans: Sequence[Span]) -> list[Segment]:
+    """The spans as verbatim segments, and the segments between them."""
+    found: list[Segment] = []
     at = 0
     for start, stop in [*((span.start, span.stop) for span in spans), (len(text), len(text))]:
-        for raw, kept in ((text[at:start], False), (text[start:stop], True)):
+        for raw, verbatim in ((text[at:start], False), (text[start:stop], True)):
             if raw.strip():
-                spaced = raw[0].isspace() or text[: at if not kept else start][-1:].isspace()
-                found.append(Stretch(raw.strip(), kept, bool(found) and spaced))
+                space_before = raw[0].isspace() or text[: at if not verbatim else start][-1:].isspace()
+                found.append(Segment(raw.strip(), verbatim, bool(found) and space_before))
         at = stop
     return found
 
 
-def weave(stretches: Sequence[Stretch], lang: str) -> str:
-    """One text of translated and kept stretches, with spaces as the language has them."""
+def join_segments(segments: Sequence[Segment], lang: str) -> str:
+    """Join translated and verbatim segments, with the spacing of the language."""
     text = ""
-    for stretch in stretches:
-        text = join(text, stretch, lang)
+    for segment in segments:
+        text = append_segment(text, segment, lang)
     return text
 
 
-def translate_marks(text: str, lang: str) -> str:
-    """Punctuation alone, as the language has it."""
+def translate_punctuation(text: str, lang: str) -> str:
+    """Convert a text that is only punctuation to the marks of the language."""
     if is_unspaced(lang):
         return text if any(character.isalnum() for character in text) else text.translate(_TO_CHINESE)
     return text.translate(_TO_LATIN)
 
 
-def join(text: str, stretch: Stretch, lang: str) -> str:
-    if not text or not stretch.text:
-        return text or stretch.text
-    last, first = text[-1], stretch.text[0]
-    if first in _CLINGS:
+def append_segment(text: str, segment: Segment, lang: str) -> str:
+    if not text or not segment.text:
+        return text or segment.text
+    last, first = text[-1], segment.text[0]
+    if first in _NO_SPACE_BEFORE:
         between = ""
-    elif stretch.spaced:
+    elif segment.space_before:
         between = "" if _WIDE.match(last) and _WIDE.match(first) else " "
     elif is_unspaced(lang):
         between = space_between(last, first)
     else:
         word = first.isalnum() or first in "`/<{#@"
-        after_word = last.isalnum() or last in _AFTER_THESE or last in "`>" or last >= _EMOJI
+        after_word = last.isalnum() or last in _SPACE_AFTER or last in "`>" or last >= _EMOJI
         between = " " if (word and after_word) or (first >= _EMOJI and last.isalnum()) else ""
-    return text + between + stretch.text
+    return text + between + segment.text

@@ -1,10 +1,10 @@
-"""Marks around a whole text: brackets, quotation marks, the signs of headings and lists. A model need not see them."""
+"""Marks around a whole text: brackets, quotation marks, markers of headings and lists. They bypass the model."""
 
 from __future__ import annotations
 
 import re
 
-from regard.guards.segments import translate_marks
+from regard.guards.segments import translate_punctuation
 from regard.text.sentences import is_unspaced
 
 _PAIRS = {
@@ -20,8 +20,8 @@ _PAIRS = {
     "**": "**",
     "*": "*",
 }
-# However many: whoever takes off one at a time goes deep.
-_SIGN = re.compile(r"(?:(?:#{1,6}|[-*+>•]|\d{1,3}[.)])\s+|[。，、；：！？,;:!?…]+\s*(?=\w|[-#*+>•]))++(?=\S)")
+# All markers at once: removing one per call would recurse once for each.
+_MARKERS = re.compile(r"(?:(?:#{1,6}|[-*+>•]|\d{1,3}[.)])\s+|[。，、；：！？,;:!?…]+\s*(?=\w|[-#*+>•]))++(?=\S)")
 _LATIN = {"（": "(", "）": ")", "「": '"', "」": '"', "『": '"', "』": '"', "“": '"', "”": '"', "《": '"', "》": '"'}
 _LATIN |= {"【": "[", "】": "]"}
 _OPENING = {"(": "（", '"': "“"}
@@ -29,10 +29,10 @@ _CLOSING = {")": "）", '"': "”"}
 
 
 def unwrap(text: str) -> tuple[str, str, str]:
-    """What is before the words, the words, what is after them."""
-    sign = _SIGN.match(text)
-    if sign:
-        return sign[0], text[sign.end() :], ""
+    """Split into the marks before the text, the text, and the marks after it."""
+    markers = _MARKERS.match(text)
+    if markers:
+        return markers[0], text[markers.end() :], ""
     for opening, closing in _PAIRS.items():
         inner = text[len(opening) : -len(closing)]
         wrapped = text.startswith(opening) and text.endswith(closing) and inner.strip()
@@ -41,8 +41,8 @@ def unwrap(text: str) -> tuple[str, str, str]:
     return "", text, ""
 
 
-def marks_of(before: str, after: str, lang: str) -> tuple[str, str]:
-    """The marks around a text as the language writes them."""
+def translate_wrapping(before: str, after: str, lang: str) -> tuple[str, str]:
+    """Convert the marks around a text to those of the language."""
     if is_unspaced(lang):
         return _OPENING.get(before, before), _CLOSING.get(after, after)
-    return _LATIN.get(before) or translate_marks(before, lang), _LATIN.get(after, after)
+    return _LATIN.get(before) or translate_punctuation(before, lang), _LATIN.get(after, after)

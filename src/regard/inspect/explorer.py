@@ -76,12 +76,12 @@ class Explored(Protocol):
     tokenizer: TokenizerPair
     model: TranslationModel
     device: torch.device
-    max_whole: int
+    max_sentence_tokens: int
 
     @property
     def searcher(self) -> SearchModel[Any]: ...
 
-    def how(self, options: dict[str, Any]) -> DecodeConfig: ...
+    def decode_config(self, options: dict[str, Any]) -> DecodeConfig: ...
 
     def encode_src(self, texts: Sequence[str]) -> list[list[int]]: ...
 
@@ -155,7 +155,7 @@ class Explorer:
 
     @property
     def most_pieces(self) -> int:
-        return min(self.limits.pieces, self.translator.max_whole)
+        return min(self.limits.pieces, self.translator.max_sentence_tokens)
 
     def check_length(self, ids: Sequence[int], what: str) -> None:
         most = self.most_pieces
@@ -174,7 +174,7 @@ class Explorer:
     # -- search
 
     def how(self, question: Question, n_best: int) -> DecodeConfig:
-        how = self.translator.how(dict(question.options))
+        how = self.translator.decode_config(dict(question.options))
         for name, value, most in (("beam", how.beam, self.limits.beam), ("n_best", n_best, self.limits.n_best)):
             if not 1 <= value <= most:
                 raise ConfigError(f"{name} = {value} is not possible here; it may be from 1 to {most}")

@@ -84,7 +84,7 @@ def needed(explorer: Explorer, question: Question, passage: Passage, trace: Trac
     card = {"id": MODEL, **explorer.card()}
     limits = {"characters": len(passage.text), "pieces": explorer.limits.pieces, "beam": explorer.limits.beam}
     yield "GET /api/models", to_json({"models": [card], "limits": limits})
-    how = explorer.translator.how(dict(question.options))
+    how = explorer.translator.decode_config(dict(question.options))
     n_best = how.beam if how.method == "beam" else 1
     yield "POST /api/translate", to_json(explorer.translate(question, n_best))
     translation = explorer.translator.tokenizer.decode_tgt(passage.tgt_ids)

@@ -1,7 +1,4 @@
-"""One model, one direction, ready to translate: a model folder in; translations, scores and traces out.
-
-`Translator` is made of these. Nothing here needs knowledge of torch.
-"""
+"""`ModelTranslator`: one model folder, one direction. `Translator` chooses between several."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from regard.model_folder.folder import read_description
 from regard.models.load import read_model
 from regard.models.translation_model import TranslationModel
 from regard.pipelines.translation import (
-    NOTHING,
+    EMPTY,
     Alternative,
     Link,
     Translation,
@@ -42,23 +39,27 @@ from regard.text.normalise import normalise
 from regard.text.sentences import split_long
 from regard.tokenizers.pair import TokenizerPair
 
-if TYPE_CHECKING:  # what looks inside is imported by who looks inside
+if TYPE_CHECKING:  # imported only where a trace is made
     from regard.inspect.trace import Trace
 
-# Longer inputs are cut at sentence ends: models are trained on sentences, and attention is quadratic.
-MAX_PIECES = 160
-# Scoring and tracing do not cut; what is longer than this is no sentence.
-MAX_WHOLE = 2048
+# Longer inputs are split at the ends of sentences: models are trained on sentences, and attention is quadratic.
+MAX_INPUT_TOKENS = 160
+# Scoring and tracing do not split; nothing longer than this is a sentence.
+MAX_SENTENCE_TOKENS = 2048
 
 
 class ModelTranslator(TranslatorBase):
-    """A trained model, ready to translate."""
+    """A trained model that translates in one direction.
+
+    Parameters
+    ----------
+    folder : path of a model folder
+    precision : precision of the search. "float32" is exact, "auto" the fastest on this machine. Scores and traces are
+        always computed in float32.
+    shortlist : search only among the tokens that the shortlist of the folder has for the source (`regard shortlist`)
+    """
 
     def __init__(self, folder: str | Path, precision: Precision = "float32", *, shortlist: bool = False) -> None:
-        """`precision` of the search: "float32" is exact; "auto" is the fastest here. Scores and traces are exact.
-
-        With `shortlist`, a search looks only at words that the folder's shortlist has for its sources.
-        """
         self.precision: Precision = settings.convert(Precision, precision, "precision")
         folder = Path(folder)
         description = read_description(folder)
@@ -73,17 +74,17 @@ class ModelTranslator(TranslatorBase):
         self.shortlist = load_shortlist(folder, self.tokenizer.tgt.size) if shortlist else None
         self.taps = [module for module in self.model.modules() if isinstance(module, Tap)]
         longest = self.model.longest_target
-        self.max_whole = MAX_WHOLE if longest is None else longest - 1  # one place is for the end of the sentence
-        self.max_pieces = min(MAX_PIECES, self.max_whole)
+        self.max_sentence_tokens = MAX_SENTENCE_TOKENS if longest is None else longest - 1  # without the EOS token
+        self.max_input_tokens = min(MAX_INPUT_TOKENS, self.max_sentence_tokens)
 
     @functools.cached_property
     def engine(self) -> SearchModel[Any]:
-        """What searches: laid out for speed when it is first needed."""
+        """The fast implementation of the model for search, built on first use."""
         return build_searcher(self.model, self.precision)
 
     @property
     def searcher(self) -> SearchModel[Any]:
-        """The engine; but it has no taps, so while somebody listens to those of the model, the model itself."""
+        """The engine, or the model itself while one of its taps is observed: the engine has no taps."""
         return self.model if any(tap.heard for tap in self.taps) else self.engine
 
     def translate(
@@ -95,48 +96,53 @@ class ModelTranslator(TranslatorBase):
         done: Callable[[int], None] = lambda count: None,
         **options: Any,
     ) -> list[Translation]:
-        """A translation per text, in order; an empty text gives an empty translation.
+        """Translate each text; an empty text has an empty translation.
 
-        `options` are those of decoding: beam=4, length_penalty=0.6, method="sample", temperature=0.8, seed=1, …
-        `prefix` is how every translation must begin. `done` hears how many texts are finished.
+        Parameters
+        ----------
+        texts : list of texts
+        n_best : number of alternatives per text
+        prefix : text with which every translation must begin
+        done : called with the number of texts that have just been finished
+        options : decoding settings: beam=4, length_penalty=0.6, method="sample", temperature=0.8, seed=1, …
         """
-        how = self.how(options)
+        config = self.decode_config(options)
         if isinstance(texts, str):
             raise ConfigError("translate() takes a list of texts; for a single text call the translator itself")
         check_n_best(n_best)
         texts = list(texts)
-        parts = [self.parts(text) for text in texts]
+        parts = [self.split(text) for text in texts]
         flat = [part for group in parts for part in group]
-        found = iter(self.search(flat, how, n_best, self.prefixes(prefix, parts), count_texts(parts, done)))
+        found = iter(self.search(flat, config, n_best, self.encode_prefix(prefix, parts), count_texts(parts, done)))
         return [self.join(text, [next(found) for _ in group]) for text, group in zip(texts, parts, strict=True)]
 
-    def how(self, options: dict[str, Any]) -> DecodeConfig:
-        """The model's own decoding settings with `options` in their place, checked."""
+    def decode_config(self, options: dict[str, Any]) -> DecodeConfig:
+        """The decoding settings of the model, overridden by `options` and checked."""
         return settings.build(DecodeConfig, {**settings.to_dict(self.decode), **options}, "decode")
 
-    def parts(self, text: str) -> list[str]:
-        """The text as pieces that fit the model; none if there is nothing in it."""
+    def split(self, text: str) -> list[str]:
+        """Split a text into parts that fit the model; an empty text has none."""
         text = normalise(text)
         task = next((task for task in self.tasks if task and text.startswith(task)), "")
-        said = text.removeprefix(task)
-        return [task + part for part in split_long(said, lambda part: self.fits(task + part))] if said else []
+        rest = text.removeprefix(task)
+        return [task + part for part in split_long(rest, lambda part: self.fits(task + part))] if rest else []
 
     def fits(self, text: str) -> bool:
-        return len(self.encode_src([text])[0]) <= self.max_pieces
+        return len(self.encode_src([text])[0]) <= self.max_input_tokens
 
     def for_task(self, task: str) -> ModelTranslator:
-        """The same model, told what to do: one of `tasks`, or words that only one of them has."""
+        """The same model with a fixed task: one of `tasks`, or a part of the name of exactly one of them."""
         chosen = [task] if task in self.tasks else [one for one in self.tasks if task in one]
         if task and len(chosen) != 1:
-            known = settings.listed(self.tasks) if self.tasks else "no tasks: it does one thing only"
-            found = f"{len(chosen)} tasks with" if chosen else "no task"
-            raise ConfigError(f"{self.folder} has {found} {task!r}; it has {known}")
-        told = copy.copy(self)
-        told.task = chosen[0] if task else ""
-        return told
+            known = f"choose one of {settings.listed(self.tasks)}" if self.tasks else "the model has no tasks"
+            found = f"{len(chosen)} tasks match" if chosen else "no task matches"
+            raise ConfigError(f"{self.folder}: {found} {task!r}; {known}")
+        translator = copy.copy(self)
+        translator.task = chosen[0] if task else ""
+        return translator
 
     def encode_src(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each source, with the task before it where the model has tasks and the text does not say."""
+        """The token ids of each source, with the task before it unless the text begins with one."""
         return self.tokenizer.encode_src([self.with_task(text) for text in texts])
 
     def with_task(self, text: str) -> str:
@@ -146,12 +152,13 @@ class ModelTranslator(TranslatorBase):
             return self.task + text
         if len(self.tasks) > 1:
             raise ConfigError(
-                f"{self.folder} has several tasks; say which (--task), or begin the text with one of "
+                f"{self.folder} has several tasks; choose one (--task), or begin the text with one of "
                 f"{settings.listed(self.tasks)}"
             )
         return self.tasks[0] + text
 
-    def prefixes(self, prefix: str, parts: list[list[str]]) -> list[list[int]] | None:
+    def encode_prefix(self, prefix: str, parts: list[list[str]]) -> list[list[int]] | None:
+        """The token ids of the prefix for the first part of each text, none for the others; None without a prefix."""
         if not prefix:
             return None
         ids = self.tokenizer.encode_tgt([prefix])[0]
@@ -160,32 +167,33 @@ class ModelTranslator(TranslatorBase):
     def search(
         self,
         parts: Sequence[str],
-        how: DecodeConfig,
+        config: DecodeConfig,
         n_best: int = 1,
         prefixes: Sequence[Sequence[int]] | None = None,
         done: Callable[[Sequence[int]], None] = lambda indices: None,
     ) -> list[list[Alternative]]:
-        """The best translations of texts that fit the model as they are. `done` hears which are finished."""
+        """The `n_best` translations of each part. `done` is called with the indices of finished parts."""
         sources = self.encode_src(parts)
-        found = search(self.searcher, sources, how, self.device, n_best, prefixes, done, shortlist=self.shortlist)
-        return [[self.alternative(part, one) for one in best] for part, best in zip(parts, found, strict=True)]
+        found = search(self.searcher, sources, config, self.device, n_best, prefixes, done, shortlist=self.shortlist)
+        return [[self.to_alternative(part, one) for one in best] for part, best in zip(parts, found, strict=True)]
 
-    def alternative(self, part: str, found: Hypothesis) -> Alternative:
-        # Normalised: the bytes a model may write can make a line break, or nothing that can be seen.
-        text = normalise(self.tokenizer.decode_tgt(found.ids))
-        pieces = tuple(self.tokenizer.tgt.pieces(found.ids))
-        return Alternative(text, found.score, found.log_prob, pieces, found.token_log_probs, ((part, text),))
+    def to_alternative(self, part: str, hypothesis: Hypothesis) -> Alternative:
+        # Normalised, because byte tokens can form line breaks and invisible characters.
+        text = normalise(self.tokenizer.decode_tgt(hypothesis.ids))
+        pieces = tuple(self.tokenizer.tgt.pieces(hypothesis.ids))
+        scores = hypothesis.score, hypothesis.log_prob
+        return Alternative(text, *scores, pieces, hypothesis.token_log_probs, ((part, text),))
 
     def join(self, text: str, found: list[list[Alternative]]) -> Translation:
-        """The alternatives of a text's parts as translations of the text."""
+        """Join the alternatives of the parts of a text."""
         ranks = range(min(map(len, found), default=0))
         whole = tuple(join_alternatives([best[rank] for best in found], self.tgt_lang) for rank in ranks)
-        return Translation(text, whole or (NOTHING,), self.src_lang, self.tgt_lang)
+        return Translation(text, whole or (EMPTY,), self.src_lang, self.tgt_lang)
 
     def score(
         self, sources: Sequence[str], translations: Sequence[str], done: Callable[[int], None] = lambda count: None
     ) -> list[Alternative]:
-        """What the model thinks of given translations: their log-probabilities, whole and by token."""
+        """Log-probabilities of given translations, in total and per token."""
         from regard.decode.scoring import score_translations
 
         check_pairs(sources, translations)
@@ -200,12 +208,12 @@ class ModelTranslator(TranslatorBase):
                 self.model, src_BM, chosen, length_penalty=self.decode.length_penalty, rule=self.decode.beam_rule
             )
             for i, result in zip(batch, results, strict=True):
-                scored[i] = dataclasses.replace(self.alternative(sources[i], result), text=translations[i])
+                scored[i] = dataclasses.replace(self.to_alternative(sources[i], result), text=translations[i])
             done(len(batch))
         return [scored[i] for i in range(len(sources))]
 
     def trace(self, text: str, translation: str | None = None, taps: Sequence[str] = ("*",), **options: Any) -> Trace:
-        """Every number on the way from `text` to its translation, or to the one that is given."""
+        """All values that the model computes for `text` and its translation, or the given one, at the chosen taps."""
         from regard.inspect.explorer import Explorer, Question
         from regard.inspect.page import notebook_page
         from regard.inspect.trace import trace_translation
@@ -216,9 +224,9 @@ class ModelTranslator(TranslatorBase):
             tgt_ids = self.tokenizer.encode_tgt([translation])[0]
             self.check_lengths([], [tgt_ids])
         elif src_ids:
-            how = self.how(options)
-            found = search(self.searcher, [src_ids], how, self.device, shortlist=self.shortlist)[0][0]
-            tgt_ids = list(found.ids[: self.max_whole])
+            config = self.decode_config(options)
+            found = search(self.searcher, [src_ids], config, self.device, shortlist=self.shortlist)[0][0]
+            tgt_ids = list(found.ids[: self.max_sentence_tokens])
         else:
             tgt_ids = []
         pieces = self.tokenizer.src.pieces(src_ids), self.tokenizer.tgt.pieces(tgt_ids)
@@ -227,13 +235,13 @@ class ModelTranslator(TranslatorBase):
         return dataclasses.replace(trace, page=lambda: notebook_page(Explorer(self), question, tgt_ids))
 
     def align(self, text: str, translation: str | None = None) -> list[Link]:
-        """Which word goes with which, read off the cross-attention. Without a translation, the model's own."""
+        """Word alignment of `text` and its translation, or the given one, from the cross-attention weights."""
         if translation is not None:
             return self.align_parts([(text, translation)])
         return self.align_parts(self.translate([text])[0].alternatives[0].parts)
 
     def align_parts(self, parts: Sequence[tuple[str, str]]) -> list[Link]:
-        """The links of the (source, translation) parts of a text, with the words numbered through the whole of it."""
+        """Word alignment of (source, translation) parts; words are numbered through all parts."""
         from regard.inspect.alignment import words
 
         self.check_attention()
@@ -251,18 +259,16 @@ class ModelTranslator(TranslatorBase):
         return links
 
     def check_attention(self) -> None:
-        """There may be none to look at."""
+        """Raise if the model has no cross-attention."""
         if not any(path.endswith(".cross.weights") for path in tap_paths(self.model)):
-            raise ConfigError(
-                "this model has no attention (model.attention = 'none'), so it cannot say which word goes with which"
-            )
+            raise ConfigError("this model has no attention (model.attention = 'none'), so there is no word alignment")
 
     def check_lengths(self, src_ids: Sequence[Sequence[int]], tgt_ids: Sequence[Sequence[int]]) -> None:
-        """Scoring and tracing take a sentence whole, so it must be one that the model could have."""
+        """Raise if a sentence is longer than the model can take; scoring and tracing do not split."""
         for sentences in (src_ids, tgt_ids):
             for number, ids in enumerate(sentences, start=1):
-                if len(ids) > self.max_whole:
+                if len(ids) > self.max_sentence_tokens:
                     raise ConfigError(
-                        f"sentence {number} has {len(ids):,} pieces, too many to look at whole; "
-                        f"the limit is {self.max_whole:,}"
+                        f"sentence {number} has {len(ids):,} tokens; scoring and tracing are limited to "
+                        f"{self.max_sentence_tokens:,}: split it into shorter sentences"
                     )

@@ -1,4 +1,4 @@
-"""What a translator gives: a translation, its alternatives, and which word goes with which."""
+"""`Translation` with its alternatives, word alignment links, and the base class of all translators."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from regard.text.sentences import join_sentences
 
 @dataclass(frozen=True)
 class Alternative:
-    """One translation with the model's opinion of it."""
+    """One translation of a text, with its scores."""
 
     text: str
-    score: float  # log-probability, normalised by length: comparable between alternatives
+    score: float  # log-probability divided by the length penalty: comparable between alternatives
     log_prob: float
     tokens: tuple[str, ...]
-    token_log_probs: tuple[float, ...]  # one per token, and one for the end of the sentence
-    parts: tuple[tuple[str, str], ...] = ()  # (source, translation): several where a long text was cut
+    token_log_probs: tuple[float, ...]  # one per token, and one for the end-of-sentence token
+    parts: tuple[tuple[str, str], ...] = ()  # (source, translation); several if a long text was split
 
 
-NOTHING = Alternative("", 0.0, 0.0, (), ())
+EMPTY = Alternative("", 0.0, 0.0, (), ())
 
 
 @dataclass(frozen=True)
 class Translation:
+    """The translation of a text. `str(translation)` is the best one."""
+
     source: str
     alternatives: tuple[Alternative, ...]  # best first
     src_lang: str = ""
-    tgt_lang: str = ""  # empty where the text was left as it is
-    note: str = ""  # what a person should know of it: why something was left as it is
+    tgt_lang: str = ""  # empty if the text was not translated
+    note: str = ""  # for the user: what was not translated, and why
 
     @property
     def text(self) -> str:
@@ -47,14 +49,14 @@ class Translation:
 
 
 class TranslatorBase(ABC):
-    """Who translates lists of texts translates one, too."""
+    """Makes a translator of lists of texts callable, with one text or several."""
 
     @overload
     def __call__(self, text: str, **options: Any) -> str: ...
     @overload
     def __call__(self, text: Sequence[str], **options: Any) -> list[str]: ...
     def __call__(self, text: str | Sequence[str], **options: Any) -> str | list[str]:
-        """The translation of a text, or of each of several. Options as in `translate`."""
+        """Translate one text, or each of several. Options as in `translate`."""
         if isinstance(text, str):
             return self.translate([text], **options)[0].text
         return [translation.text for translation in self.translate(text, **options)]
@@ -72,20 +74,24 @@ class TranslatorBase(ABC):
 
 
 def check_pairs(sources: Sequence[str], translations: Sequence[str]) -> None:
-    """Raise unless these are lists of one length; of a bare text, the letters would be taken for texts."""
+    """Raise unless both are lists of the same length. A string is refused: its characters would count as texts."""
     if isinstance(sources, str) or isinstance(translations, str):
-        raise ConfigError("score() takes a list of sources and a list of translations; for a single pair, lists of one")
+        raise ConfigError(
+            "score() takes a list of sources and a list of translations; for a single pair, pass lists of one element"
+        )
     if len(sources) != len(translations):
-        raise ConfigError(f"{len(sources)} sources but {len(translations)} translations: one each is needed")
+        raise ConfigError(
+            f"{len(sources)} sources but {len(translations)} translations; score() needs one translation per source"
+        )
 
 
 def check_n_best(n_best: int) -> None:
     if n_best < 1:
-        raise ConfigError(f"n_best = {n_best} is too few; the least is 1")
+        raise ConfigError(f"n_best = {n_best} is too small; the minimum is 1")
 
 
 class Link(NamedTuple):
-    """A source word and the target word that looked at it, by their numbers (from 0) and as text."""
+    """An alignment link: a target word and the source word it attends to most, by index (from 0) and as text."""
 
     src: int
     tgt: int
@@ -94,9 +100,9 @@ class Link(NamedTuple):
 
 
 def join_alternatives(parts: Sequence[Alternative], lang: str) -> Alternative:
-    """The translations of the parts of a text as one of the whole."""
+    """Join the translations of the parts of a text; the score is the mean of theirs."""
     if not parts:
-        return NOTHING
+        return EMPTY
     return Alternative(
         join_sentences([part.text for part in parts], lang),
         sum(part.score for part in parts) / len(parts),
@@ -107,20 +113,20 @@ def join_alternatives(parts: Sequence[Alternative], lang: str) -> Alternative:
     )
 
 
-def as_it_is(source: str, text: str, note: str = "") -> Translation:
-    """A text that was not translated."""
+def untranslated(source: str, text: str, note: str = "") -> Translation:
+    """The result for a text that was not translated."""
     return Translation(source, (Alternative(text, 0.0, 0.0, (), ()),), note=note)
 
 
 def count_texts(parts: Sequence[Sequence[object]], done: Callable[[int], None]) -> Callable[[Sequence[int]], None]:
-    """Hears which parts are finished, and tells `done` how many texts are."""
+    """A callback for finished parts, which calls `done` with the number of texts that they complete."""
     owner = [text for text, group in enumerate(parts) for _ in group]
-    waiting = [len(group) for group in parts]
-    done(waiting.count(0))
+    remaining = [len(group) for group in parts]
+    done(remaining.count(0))
 
-    def hear(finished: Sequence[int]) -> None:
+    def finish(finished: Sequence[int]) -> None:
         for part in finished:
-            waiting[owner[part]] -= 1
-        done(len({owner[part] for part in finished if not waiting[owner[part]]}))
+            remaining[owner[part]] -= 1
+        done(len({owner[part] for part in finished if not remaining[owner[part]]}))
 
-    return hear
+    return finish

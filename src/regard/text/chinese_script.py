@@ -1,7 +1,7 @@
-"""Traditional and simplified Chinese characters, each made of the other by OpenCC (docs/decisions/016).
+"""Conversion between traditional and simplified Chinese characters with OpenCC (docs/decisions/016).
 
-OpenCC and its dictionaries are loaded when they are first needed. Simplified text does not need them on its way in: its
-characters are those of GB 2312, the mainland's first character set, which has only a few that may be traditional.
+OpenCC and its dictionaries are loaded on first use. Simplified text usually needs no conversion and does not load them:
+its characters are in GB 2312, which contains only a few characters that may be traditional.
 """
 
 from __future__ import annotations
@@ -10,29 +10,28 @@ import functools
 import re
 from typing import TYPE_CHECKING, Literal
 
-from regard.text.entities import HAN_CHARACTERS
-from regard.text.language import has_han
+from regard.text.scripts import HAN_CHARACTERS, has_han
 
 if TYPE_CHECKING:
     from opencc import OpenCC
 
 ChineseScript = Literal["simplified", "traditional"]
 _HAN_RUN = re.compile(f"[{HAN_CHARACTERS}]+")
-# Those of GB 2312 that OpenCC simplifies, most of them everywhere but in some words: 乾 is 干, and not in 乾坤.
+# Characters of GB 2312 that OpenCC simplifies, most of them with exceptions: 乾 becomes 干, but not in 乾坤.
 _PERHAPS_TRADITIONAL = frozenset("乾吒夥後徵拚捱摺於榘菸薹袷醣麴麽")
 _TRADITIONAL_TAGS = frozenset(["hant", "tw", "hk", "mo"])
 
 
 def simplify(text: str) -> str:
-    """The same in simplified characters; what is not Chinese stays as it is."""
-    if all(map(is_plain, _HAN_RUN.findall(text))):
+    """Convert to simplified characters; text that is not Chinese is unchanged."""
+    if all(map(is_surely_simplified, _HAN_RUN.findall(text))):
         return text
     converted: str = _converter("t2s").convert(text)
     return converted
 
 
 def traditionalise(text: str) -> str:
-    """The same in traditional characters, with the forms that are standard in Taiwan."""
+    """Convert to traditional characters, in the forms that are standard in Taiwan."""
     if not has_han(text):
         return text
     converted: str = _converter("s2tw").convert(text)
@@ -40,14 +39,14 @@ def traditionalise(text: str) -> str:
 
 
 def script_of(tag: str) -> ChineseScript | None:
-    """The script that a language tag asks for: traditional, or none in particular."""
+    """The script that a language tag names: "traditional" for zh-Hant, zh-TW, zh-HK and zh-MO, else None."""
     language, *rest = re.split("[-_]", tag.lower())
     traditional = language == "zh" and "hans" not in rest and not _TRADITIONAL_TAGS.isdisjoint(rest)
     return "traditional" if traditional else None
 
 
-def is_plain(text: str) -> bool:
-    """Whether all of it is in GB 2312, and certainly not traditional."""
+def is_surely_simplified(text: str) -> bool:
+    """Whether all characters are in GB 2312 and none may be traditional."""
     try:
         text.encode("gb2312")
     except UnicodeEncodeError:

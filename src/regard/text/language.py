@@ -1,10 +1,9 @@
-"""Which language a text is in, as far as its script tells.
+"""Language tags, and language detection by script.
 
-Han characters without kana are Chinese, kana are Japanese, hangul is Korean. Latin letters are many languages: here
-they pass for English, the one that models of this package read. Of other scripts the script is named, and no language.
-In mixed text the larger part decides, counted in words: a Han character says about as much as a Latin word, and
-Chinese with English words in it is commoner than the reverse, so that a tie is Chinese. Addresses and code are in no
-language.
+Han characters without kana are detected as Chinese, kana as Japanese, hangul as Korean, Latin letters as English (the
+only language in Latin letters that the bundled models translate). For other scripts only the script is reported.
+In mixed text the majority decides, where a Han character counts as much as a Latin word; a tie is Chinese, because
+Chinese with English words in it is more common than the reverse. URLs, e-mail addresses and code do not count.
 """
 
 from __future__ import annotations
@@ -14,62 +13,57 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 
-from regard.text.entities import HAN_CHARACTERS, find_kept, fixed, without
+from regard.text.literals import find_literals
 from regard.text.normalise import normalise
+from regard.text.spans import remove_spans
 
 HAN, LATIN, KANA, HANGUL = "Han", "Latin", "kana", "hangul"
 LANGUAGES = {HAN: "zh", LATIN: "en", KANA: "ja", HANGUL: "ko"}
-# Han, kana and hangul are written without spaces or with long words: each character counts, as each word elsewhere.
+# Of these scripts each character counts; of the others, each word.
 _BY_CHARACTER = {"CJK": HAN, "IDEOGRAPHIC": HAN, "HIRAGANA": KANA, "KATAKANA": KANA, "HANGUL": HANGUL}
-_JAPANESE_FROM = 0.3  # kana among Han and kana; の alone is fashionable in Chinese
+_MIN_KANA_SHARE = 0.3  # of kana and Han, in Japanese; Chinese shop names may contain a single の
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_ANY_HAN = re.compile(f"[{HAN_CHARACTERS}]")
 
 
 @dataclass(frozen=True)
-class Guess:
-    """Empty where nothing is known: no letters at all, or a script of no language in particular."""
+class DetectedLanguage:
+    """Both fields are empty for a text without letters; `language` is empty for a script of several languages."""
 
     language: str = ""  # "zh", "en", "ja", "ko"
     script: str = ""  # "Han", "Latin", "kana", "hangul", "Cyrillic", "Arabic", …
 
 
-def guess_language(text: str) -> Guess:
+def detect_language(text: str) -> DetectedLanguage:
     counts: Counter[str] = Counter()
     text = normalise(text)
-    in_no_language = [span for span in fixed(find_kept(text, chinese=False)) if span.kind != "foreign"]
-    for match in _WORD.finditer(without(text, in_no_language)):
+    for match in _WORD.finditer(remove_spans(text, [span for span in find_literals(text) if span.kind != "number"])):
         counts.update(_scripts(match[0]))
-    if 2 * counts[LATIN] > max(4, counts[HAN] + counts[KANA] + counts[HANGUL]):  # English that quotes a Japanese word
+    if 2 * counts[LATIN] > max(4, counts[HAN] + counts[KANA] + counts[HANGUL]):  # English quoting Japanese or Korean
         counts[KANA], counts[HANGUL] = (min(counts[script], 1) for script in (KANA, HANGUL))
     kana, han = counts[KANA], counts[HAN]
-    if kana and kana >= _JAPANESE_FROM * (kana + han):
+    if kana and kana >= _MIN_KANA_SHARE * (kana + han):
         counts[KANA] += counts.pop(HAN, 0)  # Japanese is written in both
     elif kana:
         counts[HAN] += counts.pop(KANA)
     if not counts.total():
-        return Guess()
+        return DetectedLanguage()
     most = max(counts.values())
     script = HAN if counts[HAN] == most else next(name for name in sorted(counts) if counts[name] == most)
-    return Guess(LANGUAGES.get(script, ""), script)
-
-
-def has_han(text: str) -> bool:
-    return _ANY_HAN.search(text) is not None
+    return DetectedLanguage(LANGUAGES.get(script, ""), script)
 
 
 def same_language(one: str, other: str) -> bool:
-    """Whether two language tags mean one language, as zh and zh-Hans do."""
+    """Whether two tags have the same base language, as zh and zh-Hans do."""
     return base_language(one) == base_language(other)
 
 
 def base_language(tag: str) -> str:
-    """The language of a tag, without script and region."""
+    """The language of a tag, without script and region: zh-Hant-TW → zh."""
     return re.split("[-_]", tag.lower())[0]
 
 
 def _scripts(word: str) -> Counter[str]:
-    """The scripts of a run of letters: each character of some, each stretch of the others."""
+    """Count the scripts of a run of letters: by character for Han, kana and hangul, by run for the others."""
     found: Counter[str] = Counter()
     before = ""
     for character in filter(str.isalpha, word):

@@ -1,10 +1,10 @@
-"""One form for every text, before anything else looks at it.
+"""Unicode normalisation, applied to every text before any other processing.
 
-Plain NFKC would be too much: it turns m² into m2, ½ into 1⁄2, ℃ into °C, the Thai ำ into two characters and Chinese
-punctuation into ASCII. Here only what a reader takes for the same character is folded (full-width letters and digits,
-half-width katakana, ligatures, typographic alphabets, presentation forms, exotic spaces); the rest is NFC. The result
-holds no control or stray invisible character and no "▁", which SentencePiece reads as a space: so a tokenizer can
-give back exactly what it was given.
+NFKC would change too much: it turns m² into m2, ½ into 1⁄2, ℃ into °C, the Thai ำ into two characters and Chinese
+punctuation into ASCII. Here only variants of the same character are folded (full-width letters and digits, half-width
+katakana, ligatures, mathematical alphabets, presentation forms, unusual spaces); everything else is NFC. The result
+has no control characters, no stray invisible characters and no "▁", which SentencePiece uses for a space: so a
+tokenizer can restore it exactly.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _FOLDED_COMPAT = (
     (0x2E80, 0x2FDF),
     (0xFB00, 0xFB4F),
 )
-_KEPT = frozenset("！（），：；？［］｛｝～")
-_LETTERLIKE = range(0x2100, 0x2150)  # ℃, №, ℵ, ℝ … have meanings of their own
+_NOT_FOLDED = frozenset("！（），：；？［］｛｝～")
+_LETTERLIKE = range(0x2100, 0x2150)  # ℃, №, ℵ, ℝ … differ in meaning from the letters they resemble
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _EMOJI = (
@@ -36,34 +36,34 @@ _EMOJI = (
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
 )
 _EMOJI_UNIT = f"{_EMOJI}[\U0001f3fb-\U0001f3ff]?[\ufe0e\ufe0f]?"
-# Arabic, Indic, Burmese and Khmer spell with joiners between letters: Persian می‌خواهم is not میخواهم.
+# Arabic, Indic, Burmese and Khmer use joiners between letters: Persian می‌خواهم is not میخواهم.
 _JOINING = "[\u0600-\u0dff\u1000-\u109f\u1780-\u17ff]"
 _INVISIBLE = (
     "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
 )
-_MEANT_OR_INVISIBLE = re.compile(
+_MEANINGFUL_OR_INVISIBLE = re.compile(
     f"(\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f"  # the flags of England, Scotland, Wales
     f"|{_EMOJI_UNIT}(?:\u200d{_EMOJI_UNIT})*"
     "|[0-9#*]\ufe0f?\u20e3"
     f"|(?<={_JOINING})[\u200c\u200d](?={_JOINING}))"
-    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # what colours a terminal: without its escape character, "[31m" would stay
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # a terminal colour as a whole, so that no "[31m" remains
     f"|[{_INVISIBLE}]"
 )
 _HAS_INVISIBLE = re.compile(f"[{_INVISIBLE}]")
 
 
 def normalise(text: str) -> str:
-    """`text` in its one form; the form of a form is itself."""
+    """Normalise `text`. Idempotent."""
     if text.isascii() and text.isprintable():
         return " ".join(text.split())
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = unicodedata.normalize("NFC", text.translate(_FOLD))
     while _HAS_INVISIBLE.search(text):
-        # Marks that come together when something between them goes change places, and may end what a joiner joined:
-        # so again until nothing changes, which in real text is at once.
-        cleaned = unicodedata.normalize("NFC", _MEANT_OR_INVISIBLE.sub(lambda match: match[1] or "", text))
+        # Removing a character can bring combining marks together, which NFC then reorders, and this can leave a joiner
+        # without its letters. Repeat until nothing changes; real text needs one pass.
+        cleaned = unicodedata.normalize("NFC", _MEANINGFUL_OR_INVISIBLE.sub(lambda match: match[1] or "", text))
         if cleaned == text:
             break
         text = cleaned
@@ -71,7 +71,7 @@ def normalise(text: str) -> str:
 
 
 class _Fold(dict[int, str]):
-    """What each character folds to, worked out when it is first met."""
+    """The folded form of each character, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         self[code] = folded = _fold(chr(code))
@@ -90,12 +90,12 @@ def _fold(character: str) -> str:
     if not tag.startswith("<") or not _is_folded(character, tag):
         return character
     expansion = "".join(chr(int(code, 16)) for code in codes)
-    # ´ and its like expand to a space and a mark, ﷺ to a whole phrase: those are better left alone.
+    # ´ and similar marks expand to a space and a mark, ﷺ to a whole phrase: these are not folded.
     return character if " " in expansion else "".join(map(_fold, expansion))
 
 
 def _is_folded(character: str, tag: str) -> bool:
     code = ord(character)
-    if character in _KEPT or code in _LETTERLIKE:
+    if character in _NOT_FOLDED or code in _LETTERLIKE:
         return False
     return tag in _FOLDED_TAGS or any(low <= code <= high for low, high in _FOLDED_COMPAT)

@@ -1,6 +1,6 @@
-"""Where sentences end, and how to cut a long text into pieces that a model can take.
+"""Sentence and clause splitting, splitting of long texts, and joining.
 
-Rules, not a model: they would rather leave two sentences together than cut one in half.
+Rule-based. Where a boundary is uncertain, two sentences stay together rather than one being cut in half.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from regard.text.language import base_language
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "yue", "wuu", "lzh"})
 
 _CLOSERS = "”’」』）》】〉〕\\])\"'»"
-_SPACED = ".!?؟۔।॥"  # end a sentence only before white space
+_SPACED = ".!?؟۔।॥"  # end a sentence only if white space follows
 _END = re.compile(
     f"(?P<cjk>[。！？｡]+[{_CLOSERS}]*)"
     f"|(?P<dots>…+[{_CLOSERS}]*)"
-    f"|(?<![{_SPACED}])(?P<spaced>[{_SPACED}]++[{_CLOSERS}]*+)(?=\\s|$)"  # possessive: else quadratic
+    f"|(?<![{_SPACED}])(?P<spaced>[{_SPACED}]++[{_CLOSERS}]*+)(?=\\s|$)"  # possessive: else quadratic time
     r"|(?P<paragraph>\n[^\S\n]*\n)"
 )
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _LAST_WORD = re.compile(r"[^\s(\[“\"'‘«]*$")
-_INITIAL = re.compile(r"(?!i)[^\W\d_]")  # "so do I." ends more sentences than I. begins names
+_INITIAL = re.compile(r"(?!i)[^\W\d_]")  # not I: "so do I." is more common than the initial I.
 _INNER_DOT = re.compile(r"[^\W\d_]\.[^\W\d_]")
 _BEFORE_NAMES = frozenset(
     ["mr", "mrs", "ms", "dr", "prof", "st", "rev", "gen", "col", "lt", "sgt", "capt", "gov", "sen"]
@@ -41,15 +41,15 @@ _LATIN, _LATIN_OR_POINT = re.compile("[A-Za-z0-9À-ɏ]"), re.compile("[A-Za-z0-9
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of `text`, without the white space around them; closing quotes stay with their sentence.
+    """Split `text` into sentences. Closing quotation marks stay with their sentence.
 
-    Only white space between sentences is lost: `join_sentences` puts a space, or nothing, in its place.
+    Only the white space between sentences is lost; `join_sentences` inserts a space, or nothing, in its place.
     """
     return _stripped(text, [0, *_sentence_ends(text, 0, len(text))])
 
 
 def join_sentences(parts: Sequence[str], lang: str) -> str:
-    """One text again: with a space between sentences, but in the languages that write none."""
+    """Join sentences with a space between them, or without one in languages that write no spaces."""
     text = ""
     for part in filter(None, parts):
         text += (space_between(text, part) if is_unspaced(lang) else " " * bool(text)) + part
@@ -57,7 +57,7 @@ def join_sentences(parts: Sequence[str], lang: str) -> str:
 
 
 def space_between(before: str, after: str) -> str:
-    """A space where two Latin words or numbers would else be one, in any language: Tom and Tom, 1, and 000."""
+    """A space if joining would merge two Latin words or numbers: "Tom" + "Tom", "1," + "000". Else an empty string."""
     return " " if _LATIN_OR_POINT.match(before[-1:]) and _LATIN.match(after[:1]) else ""
 
 
@@ -67,9 +67,11 @@ def is_unspaced(lang: str) -> bool:
 
 
 def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Pieces of `text` that each fit: as many whole sentences as possible, else clauses, else words, else characters.
+    """Split `text` into pieces for each of which `fits` is true.
 
-    No character but white space at the edges of pieces is lost. A single character that does not fit stays as it is.
+    Each piece has as many whole sentences as fit; a sentence that does not fit is split into clauses, a clause into
+    words, a word into characters. Only white space at the ends of pieces is lost. A single character that does not fit
+    is kept.
     """
     if not text.strip():
         return []
@@ -79,12 +81,12 @@ def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def split_clauses(text: str) -> list[str]:
-    """The sentences of `text` cut at commas, colons and the like, each with the mark it ends in."""
+    """Split each sentence of `text` after commas, colons and similar marks."""
     return [clause for one in split_sentences(text) for clause in _stripped(one, [0, *_clause_ends(one, 0, len(one))])]
 
 
 def _cuts(text: str, start: int, stop: int, fits: Callable[[str], bool], level: int) -> list[int]:
-    """Where to cut text[start:stop]: the greatest runs of units of this level; a unit that is too long, finer."""
+    """Where to cut text[start:stop] into runs of units of this level; a unit that is too long is cut at the next."""
     ends = _LEVELS[level](text, start, stop)
     cuts: list[int] = []
     done = 0
@@ -102,7 +104,7 @@ def _cuts(text: str, start: int, stop: int, fits: Callable[[str], bool], level: 
 
 
 def _most_that_fit(text: str, start: int, ends: Sequence[int], done: int, fits: Callable[[str], bool]) -> int:
-    """How many units after `done` fit together: found in steps that double and then halve, so with few questions."""
+    """How many units after `done` fit together. Galloping search, to call `fits` rarely."""
     low, high, limit = 0, 1, len(ends) - done
     while high <= limit and fits(text[start : ends[done + high - 1]].strip()):
         low, high = high, high * 2
@@ -139,7 +141,7 @@ def _ends_sentence(text: str, begun: int, match: re.Match[str]) -> bool:
         after_cjk = len(before) >= _ELLIPSIS_AFTER and _CJK.match(before[-1]) is not None
         spaced = text[match.end() : match.end() + 1].isspace()
         return (after_cjk and not _CLAUSE_MARK.match(following)) or (spaced and not following.islower())
-    # A small letter goes on with the sentence: after an unknown abbreviation, or "Stop!" he said.
+    # A lower-case letter continues the sentence: after an unknown abbreviation, or in "Stop!" he said.
     if following.islower():
         return False
     return not (match["spaced"].startswith(".") and _is_abbreviation(text, begun, match.start(), following))
@@ -163,7 +165,7 @@ def _is_abbreviation(text: str, begun: int, dot: int, following: str) -> bool:
 
 
 def _clause_ends(text: str, start: int, stop: int) -> list[int]:
-    # "1,000" and "12:30" are no places to cut: a Latin mark ends a clause only before a space.
+    # An ASCII mark ends a clause only before a space, so that "1,000" and "12:30" are not cut.
     found = _CLAUSE_END.finditer(text, start, stop)
     ends = [m.end() for m in found if not m[0][-1].isascii() or text[m.end() : m.end() + 1].isspace()]
     return [*ends, stop] if not ends or ends[-1] < stop else ends

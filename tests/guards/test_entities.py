@@ -1,4 +1,4 @@
-"""What is kept exactly, and what is not."""
+"""Entities of Chinese and of English texts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.entities import change_between, find_kept, fixed, is_all_kept, loose, without
+from regard.guards.chinese import CHINESE
+from regard.guards.english import ENGLISH
+from regard.guards.entities import checked, find_entities, protected
+from regard.guards.language_rules import LanguageRules
 from regard.text.normalise import normalise
+from regard.text.spans import map_between_spans, remove_spans
 
 
-def kept(text: str, chinese: bool = True) -> list[tuple[str, str]]:
-    return [(span.of(text), span.kind) for span in find_kept(text, chinese)]
+def entities(text: str, language: LanguageRules) -> list[tuple[str, str]]:
+    return [(span.of(text), span.kind) for span in find_entities(text, language)]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,7 @@ def kept(text: str, chinese: bool = True) -> list[tuple[str, str]]:
     ],
 )
 def test_in_chinese(text: str, spans: list[tuple[str, str]]) -> None:
-    assert kept(normalise(text)) == spans
+    assert entities(normalise(text), CHINESE) == spans
 
 
 @pytest.mark.parametrize(
@@ -71,58 +75,48 @@ def test_in_chinese(text: str, spans: list[tuple[str, str]]) -> None:
     ],
 )
 def test_in_english(text: str, spans: list[tuple[str, str]]) -> None:
-    assert kept(text, chinese=False) == spans
+    assert entities(text, ENGLISH) == spans
 
 
 def test_a_text_in_another_script_is_not_foreign_to_itself() -> None:
-    assert kept("Я люблю Москву и Python", chinese=False) == []
+    assert entities("Я люблю Москву и Python", ENGLISH) == []
 
 
-def test_any_number_of_beginnings_does_not_take_long() -> None:
-    """Quadratic time over so much would not end."""
+def test_unfinished_entities_take_linear_time() -> None:
+    """Quadratic time would exceed the test's time limit."""
     for beginning in ("SELECT ", '{"a', "f(", "https://", "NASA ", "привет a ", "-$"):
-        find_kept(beginning * 20_000, chinese=False)
+        find_entities(beginning * 20_000, ENGLISH)
 
 
-def test_in_english_words_are_words() -> None:
-    assert kept("Tom came.He has 3 cats, e.g. two in the U.S.", chinese=False) == [("3", "number")]
-    assert kept("I'd like a T-shirt; either/or", chinese=False) == []
+def test_english_words_are_not_entities() -> None:
+    assert entities("Tom came.He has 3 cats, e.g. two in the U.S.", ENGLISH) == [("3", "number")]
+    assert entities("I'd like a T-shirt; either/or", ENGLISH) == []
 
 
-def test_fixed_and_loose_are_all() -> None:
-    spans = find_kept("3个 https://x.org Python 😀", chinese=True)
-    assert sorted(fixed(spans) + loose(spans), key=lambda span: span.start) == spans
-    assert [span.kind for span in loose(spans)] == ["number", "name"]
+def test_each_entity_is_protected_or_checked() -> None:
+    spans = find_entities("3个 https://x.org Python 😀", CHINESE)
+    assert sorted(protected(spans) + checked(spans), key=lambda span: span.start) == spans
+    assert [span.kind for span in checked(spans)] == ["number", "name"]
 
 
-@pytest.mark.parametrize("text", ["123", "😀", "https://x.org/a", "!!!", "…", "100%", "$5 😀 foo@x.org", "12:30", ""])
-def test_nothing_to_translate(text: str) -> None:
-    assert is_all_kept(text)
-
-
-@pytest.mark.parametrize("text", ["a", "我", "C++", "123 个", "see https://x.org"])
-def test_something_to_translate(text: str) -> None:
-    assert not is_all_kept(text)
-
-
-@given(st.text(max_size=80), st.booleans())
-def test_spans_are_in_order_and_apart(text: str, chinese: bool) -> None:
+@given(st.text(max_size=80), st.sampled_from([CHINESE, ENGLISH]))
+def test_spans_are_in_order_and_apart(text: str, language: LanguageRules) -> None:
     text = normalise(text)
     at = 0
-    for span in find_kept(text, chinese):
+    for span in find_entities(text, language):
         assert at <= span.start < span.stop <= len(text)
         at = span.stop
-    spans = find_kept(text, chinese)
-    assert change_between(text, spans, lambda part: part) == text
-    changed = change_between(text, spans, lambda part: "")
+    spans = find_entities(text, language)
+    assert map_between_spans(text, spans, lambda part: part) == text
+    changed = map_between_spans(text, spans, lambda part: "")
     assert changed == "".join(span.of(text) for span in spans)
-    assert without(text, []) == text
-    assert len(without(text, spans)) == len(text) - len(changed) + len(spans)
+    assert remove_spans(text, []) == text
+    assert len(remove_spans(text, spans)) == len(text) - len(changed) + len(spans)
 
 
 @pytest.mark.parametrize(
     "unit", ["a", "1", "`", "/a", "a.", "a_", "<a", "1-", "a@", "a.b@", "_", "www.", "1,", "--a", "😀"]
 )
-def test_no_text_takes_long(unit: str) -> None:
-    """Quadratic time over so much would not end."""
-    find_kept(unit * 100_000, chinese=True)
+def test_repeated_units_take_linear_time(unit: str) -> None:
+    """Quadratic time would exceed the test's time limit."""
+    find_entities(unit * 100_000, CHINESE)

@@ -1,0 +1,89 @@
+"""Loops: words or phrases that a translation repeats without reason. A frequent failure of small models."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from regard.guards.words import LETTER
+from regard.text.scripts import HAN_CHARACTERS
+
+_UNIT = re.compile(rf"[{HAN_CHARACTERS}]|{LETTER}+(?:['’]{LETTER}+)*|(?P<mark>[^\w\s]|_)(?P=mark)*")
+_LONG_WORD = re.compile("[A-Za-z]{26,}")  # a loop of letters
+_LONGEST_PERIOD = 12  # units
+_MARKS_IN_A_ROW = 12  # of one mark; more is a loop
+_PHRASE = 4  # units of a phrase that may recur with other words between
+
+
+def has_loop(source: str, translation: str) -> bool:
+    """Whether words or phrases are repeated more often than in the source."""
+    units, allowed = _units(translation), _max_repeats(source)
+    if any(word not in source for word in _LONG_WORD.findall(translation)):
+        return True
+    return _next_loop(units, allowed) is not None or _excess_phrase(units, allowed) is not None
+
+
+def remove_loops(source: str, translation: str) -> str:
+    """The translation with a single pass of each loop."""
+    allowed = _max_repeats(source)
+    translation = _LONG_WORD.sub(lambda match: match[0] if match[0] in source else "", translation).strip()
+    while (found := _next_loop(_units(translation), allowed)) is not None:
+        start, stop = found
+        translation = (translation[:start] + translation[stop:]).strip()
+    while (at := _excess_phrase(_units(translation), allowed)) is not None:
+        translation = translation[:at].rstrip()
+    return translation
+
+
+def _units(text: str) -> list[re.Match[str]]:
+    return list(_UNIT.finditer(text))
+
+
+def _max_repeats(source: str) -> int:
+    """How often a unit may follow itself and a phrase may occur: as often as in the source, and at least twice."""
+    units = [unit[0].lower() for unit in _units(source)]
+    repeats = [_longest_repeat(units, period) for period in range(1, _LONGEST_PERIOD + 1)]
+    pairs = Counter(pairwise(units))
+    marks = [len(unit) for unit in units if not unit[0].isalnum()]
+    return max(2, *repeats, *pairs.values(), *(mark // 3 for mark in marks))
+
+
+def _longest_repeat(units: Sequence[str], period: int) -> int:
+    longest = run = 0
+    for at in range(period, len(units)):
+        run = run + 1 if units[at] == units[at - period] else 0
+        longest = max(longest, run)
+    return longest // period + 1
+
+
+def _next_loop(matches: Sequence[re.Match[str]], allowed: int) -> tuple[int, int] | None:
+    """The start and end of what to remove so that one pass of the first loop remains."""
+    units = [match[0].lower() for match in matches]
+    for match in matches:
+        if match["mark"] and len(match[0]) > max(_MARKS_IN_A_ROW, 3 * allowed):
+            return match.start() + 3, match.end()
+    for period in range(1, _LONGEST_PERIOD + 1):
+        run = 0
+        for at in range(period, len(units) + 1):
+            if at < len(units) and units[at] == units[at - period]:
+                run += 1
+                continue
+            if run // period + 1 > allowed:
+                first = at - run  # the first repeated unit
+                return matches[first - 1].end(), matches[first + run // period * period - 1].end()
+            run = 0
+    return None
+
+
+def _excess_phrase(matches: Sequence[re.Match[str]], allowed: int) -> int | None:
+    """The position of a phrase that has occurred too often before."""
+    units = [match[0].lower() for match in matches]
+    seen: Counter[tuple[str, ...]] = Counter()
+    for at in range(len(units) - _PHRASE + 1):
+        phrase = tuple(units[at : at + _PHRASE])
+        seen[phrase] += 1
+        if seen[phrase] > allowed:
+            return matches[at].start()
+    return None
