@@ -22,8 +22,8 @@ import sentencepiece
 
 from regard.config import TokenizerKind
 from regard.errors import ConfigError, DataError
-from regard.text.entities import HAN_CHARACTERS
 from regard.text.normalise import normalise
+from regard.text.scripts import HAN_CHARACTERS
 from regard.tokenizers.sentencepiece import SentencePieceModel
 from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
