@@ -1,9 +1,9 @@
-"""Dropout from cheap random bits.
+"""Dropout from random bytes.
 
-PyTorch's CPU dropout draws one floating-point number an element, at eight times the cost (bench/pieces.py). One
-random byte decides as well: an element is dropped when its byte is below round(256 p). The rate is therefore
-a multiple of 1/256 (p = 0.1 becomes 26/256 = 0.1016), and the survivors are scaled by that exact rate, so the
-expectation is unchanged. The bytes come from torch's own generator: the same seed gives the same masks.
+PyTorch's CPU dropout generates one floating-point number per element, at eight times the cost (bench/pieces.py). One
+random byte is enough: an element is dropped when its byte is below round(256 p). The rate is therefore a multiple of
+1/256 (p = 0.1 becomes 26/256 = 0.1016), and the other elements are scaled by that exact rate, so the expectation is
+unchanged. The bytes come from torch's own generator: the same seed gives the same masks.
 """
 
 from __future__ import annotations
@@ -17,30 +17,50 @@ from torch.autograd.function import once_differentiable
 LEVELS = 256
 
 
+def byte_threshold(p: float) -> int:
+    """The byte below which an element is dropped, for a dropout probability p: the nearest of 256 levels.
+
+    A probability above 0 never becomes 0, and never 1: at least one byte drops, at least one keeps.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"a dropout probability must be from 0 to 1, not {p}")
+    return min(max(round(p * LEVELS), 1), LEVELS - 1) if p > 0 else 0
+
+
+def inverse_keep_rate(p: float) -> float:
+    """What the elements that are not dropped are multiplied by."""
+    return LEVELS / (LEVELS - byte_threshold(p))
+
+
 class Dropout(nn.Module):
-    """Zero a share p of the elements and scale the rest by 1 / (1 − p), while training."""
+    """Zero each element with probability p and scale the others by 1 / (1 − p), while training."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
-        self.threshold = round(p * LEVELS)
-        if p > 0:  # a rate too small for a byte is rounded up rather than lost
-            self.threshold = min(max(self.threshold, 1), LEVELS - 1)
+        byte_threshold(p)  # checks it
+        self.p = p
 
     @property
     def rate(self) -> float:
-        return self.threshold / LEVELS
+        """The exact probability, a multiple of 1/256."""
+        return byte_threshold(self.p) / LEVELS
+
+    @property
+    def active_p(self) -> float:
+        """The probability in the present mode: 0 in evaluation."""
+        return self.p if self.training else 0.0
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.threshold == 0:
+        if self.active_p == 0:
             return x
-        return _ByteDropout.apply(x, self.threshold)  # type: ignore[no-untyped-call,no-any-return]
+        return _ByteDropout.apply(x, self.p)  # type: ignore[no-untyped-call,no-any-return]
 
     def extra_repr(self) -> str:
-        return f"p={self.threshold}/{LEVELS}"
+        return f"p={byte_threshold(self.p)}/{LEVELS}"
 
 
 def random_bytes(count: int, device: torch.device) -> Tensor:
-    """`count` uniform bytes, drawn eight at a time."""
+    """`count` uniform bytes, generated eight at a time."""
     words = torch.empty((count + 7) // 8, dtype=torch.int64, device=device)
     words.random_(-(2**63), None)
     return words.view(torch.uint8)[:count]
@@ -48,12 +68,12 @@ def random_bytes(count: int, device: torch.device) -> Tensor:
 
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
         keep = random_bytes(x.numel(), x.device)
         # 0 or 1 in a byte: multiplying by it is several times faster than by a boolean, or `torch.where`.
-        keep = torch.ge(keep, threshold, out=keep).view(x.shape)
+        keep = torch.ge(keep, byte_threshold(p), out=keep).view(x.shape)
         ctx.save_for_backward(keep)
-        ctx.scale = LEVELS / (LEVELS - threshold)
+        ctx.scale = inverse_keep_rate(p)
         return (x * keep).mul_(ctx.scale)
 
     @staticmethod

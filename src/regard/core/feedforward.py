@@ -1,13 +1,12 @@
 """The position-wise feed-forward network (the paper, section 3.3), and the gated ones of Shazeer 2020.
 
-In training, ReLU and its dropout are one pass of a C++ kernel, wherever nobody listens in between.
+In training, ReLU and its dropout are one pass of a C++ kernel, unless the activations between them are observed.
 
 Shapes: B batch, L length, D model, F feed-forward.
 """
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, assert_never
 
 import torch
@@ -16,10 +15,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from regard.config import FeedForwardKind
-from regard.core.dropout import LEVELS, Dropout
+from regard.core.dropout import Dropout, byte_threshold, inverse_keep_rate
 from regard.core.linear import Linear
 from regard.core.taps import Tap
-from regard.kernels.loader import SUFFIXES, draw_seed, kernel, library, pointer
+from regard.kernels.bindings import SUFFIXES
+from regard.kernels.loader import kernel, library, random_seed
 
 GATED: tuple[FeedForwardKind, ...] = ("swiglu", "geglu")
 
@@ -42,36 +42,30 @@ class FeedForward(nn.Module):
     def forward(self, x_BLD: Tensor) -> Tensor:
         up_BLF = self.up(x_BLD)
         if self.can_fuse(up_BLF):
-            dropped_BLF = relu_dropout(up_BLF, self.dropout.threshold)
+            dropped_BLF = relu_dropout(up_BLF, self.dropout.p)
         else:
             dropped_BLF = self.dropout(self.ffn_hidden(activate(self.kind, up_BLF)))
         return self.ffn_out(self.down(dropped_BLF))  # type: ignore[no-any-return]
 
     def can_fuse(self, up: Tensor) -> bool:
-        """Whether there is a dropout behind a ReLU, the kernel takes the numbers, and nobody looks in between."""
-        wanted = (
-            self.kind == "relu" and self.dropout.training and self.dropout.threshold > 0 and not self.ffn_hidden.heard
-        )
+        """Whether dropout follows a ReLU, the kernel supports the tensor, and nothing observes what is between."""
+        wanted = self.kind == "relu" and self.dropout.active_p > 0 and not self.ffn_hidden.heard
         return wanted and up.device.type == "cpu" and up.dtype in SUFFIXES and library() is not None
 
 
-def relu_dropout(x: Tensor, threshold: int) -> Tensor:
-    """dropout(relu(x)) in C++; `threshold` / 256 of the elements are dropped."""
-    return _ReluDropout.apply(x, threshold)  # type: ignore[no-untyped-call, no-any-return]
+def relu_dropout(x: Tensor, p: float) -> Tensor:
+    """dropout(relu(x)) in C++; p is the dropout probability."""
+    return _ReluDropout.apply(x, p)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class _ReluDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
         x, out = x.contiguous(), torch.empty_like(x, memory_format=torch.contiguous_format)
         size = x.shape[-1]
-        kernel("relu_dropout", x.dtype)(
-            *map(pointer, (x, out)),
-            *(ctypes.c_int(threshold), ctypes.c_uint64(draw_seed())),
-            *(ctypes.c_int64(x.numel() // size), ctypes.c_int64(size)),
-        )
+        kernel("relu_dropout", x.dtype)(x, out, byte_threshold(p), random_seed(), x.numel() // size, size)
         ctx.save_for_backward(out)
-        ctx.scale = LEVELS / (LEVELS - threshold)
+        ctx.scale = inverse_keep_rate(p)
         return out
 
     @staticmethod
@@ -79,9 +73,7 @@ class _ReluDropout(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (out,) = ctx.saved_tensors
         grad, grad_x = grad.contiguous(), torch.empty_like(out)
-        kernel("relu_dropout_backward", out.dtype)(
-            *map(pointer, (grad, out)), ctypes.c_float(ctx.scale), pointer(grad_x), ctypes.c_int64(out.numel())
-        )
+        kernel("relu_dropout_backward", out.dtype)(grad, out, ctx.scale, grad_x, out.numel())
         return grad_x, None
 
 

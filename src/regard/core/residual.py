@@ -1,15 +1,14 @@
 """Add & norm (the paper, section 3.1): what surrounds every sublayer.
 
-In training these are the steps that touch memory most and compute least: an addition, a dropout, two statistics.
-The C++ kernel does them in one pass over each row, forward and backward, and draws its dropout from a counter
-instead of keeping a mask. Wherever somebody listens, the steps are taken one by one.
+In training these steps are bound by memory, not by computation: an addition, a dropout, two statistics. The C++ kernel
+does them in one pass over each row, forward and backward, and computes its dropout mask from a counter instead of storing
+it. Where an activation is observed, PyTorch computes the steps one by one.
 
 Shapes: ...D in, ...D out.
 """
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import torch
@@ -17,10 +16,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from regard.config import NormKind, NormOrder
-from regard.core.dropout import Dropout
+from regard.core.dropout import Dropout, byte_threshold
 from regard.core.norms import LayerNorm, build_norm
 from regard.core.taps import Tap
-from regard.kernels.loader import SUFFIXES, draw_seed, kernel, library, pointer
+from regard.kernels.bindings import SUFFIXES
+from regard.kernels.loader import kernel, library, random_seed
 
 
 class Residual(nn.Module):
@@ -36,21 +36,21 @@ class Residual(nn.Module):
         self.resid, self.normed = Tap(), Tap()
 
     def before(self, x: Tensor) -> Tensor:
-        """What the sublayer sees."""
+        """The sublayer's input."""
         return self.normed(self.norm(x)) if self.pre else x
 
     def after(self, x: Tensor, change: Tensor) -> Tensor:
-        """What goes on, given what the sublayer made of it."""
+        """The block's output, given the sublayer's."""
         if self.can_fuse(x, change):
-            threshold = self.dropout.threshold if self.training else 0
-            return _AddNorm.apply(x, change, self.norm.weight, self.norm.bias, self.norm.eps, threshold)  # type: ignore[no-untyped-call, no-any-return]
+            p = self.dropout.p if self.training else 0.0
+            return _AddNorm.apply(x, change, self.norm.weight, self.norm.bias, self.norm.eps, p)  # type: ignore[no-untyped-call, no-any-return]
         x = self.resid(x + self.dropout(change))
         return x if self.pre else self.normed(self.norm(x))
 
     def can_fuse(self, x: Tensor, change: Tensor) -> bool:
-        """Post-norm with LayerNorm in float32 or bf16 on the CPU, and nobody looking in between.
+        """Whether it is post-norm with LayerNorm in float32 or bf16 on the CPU, and nothing in between is observed.
 
-        A listener elsewhere may have made `change` anything that can be added to x; the kernel takes its like only.
+        An intervention may have replaced `change` by anything that can be added to x; the kernel needs the same kind.
         """
         if self.pre or not isinstance(self.norm, LayerNorm) or self.resid.heard or self.normed.heard:
             return False
@@ -61,17 +61,16 @@ class Residual(nn.Module):
 
 class _AddNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, change: Tensor, gain: Tensor, bias: Tensor, eps: float, threshold: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, change: Tensor, gain: Tensor, bias: Tensor, eps: float, p: float) -> Tensor:
         x, change = x.contiguous(), change.contiguous()
         rows, size = x.numel() // x.shape[-1], x.shape[-1]
-        seed = draw_seed() if threshold else 0
+        threshold = byte_threshold(p)
+        seed = random_seed() if threshold else 0
         resid, normed = torch.empty_like(x), torch.empty_like(x)
         means, rates = torch.empty(2, rows).unbind()
         kernel("add_norm", x.dtype)(
-            *map(pointer, (x, change, gain, bias)),
-            *(ctypes.c_float(eps), ctypes.c_int(threshold), ctypes.c_uint64(seed)),
-            *map(pointer, (resid, normed, means, rates)),
-            *(ctypes.c_int64(rows), ctypes.c_int64(size)),
+            *(x, change, gain, bias, eps, threshold, seed),
+            *(resid, normed, means, rates, rows, size),
         )
         ctx.save_for_backward(resid, gain, means, rates)
         ctx.threshold, ctx.seed = threshold, seed
@@ -86,9 +85,7 @@ class _AddNorm(torch.autograd.Function):
         grad_x, grad_change = torch.empty_like(resid), torch.empty_like(resid)
         grad_gain, grad_bias = torch.zeros(2, size).unbind()
         kernel("add_norm_backward", resid.dtype)(
-            *map(pointer, (grad, resid, gain, means, rates)),
-            *(ctypes.c_int(ctx.threshold), ctypes.c_uint64(ctx.seed)),
-            *map(pointer, (grad_x, grad_change, grad_gain, grad_bias)),
-            *(ctypes.c_int64(rows), ctypes.c_int64(size)),
+            *(grad, resid, gain, means, rates, ctx.threshold, ctx.seed),
+            *(grad_x, grad_change, grad_gain, grad_bias, rows, size),
         )
         return grad_x, grad_change, grad_gain, grad_bias, None, None

@@ -14,7 +14,6 @@ import copy
 import ctypes
 import weakref
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -33,13 +32,21 @@ from regard.decode.constraints import SUPPRESSED_IDS, non_finite_error
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 from regard.decode.protocols import SearchModel
 from regard.errors import ConfigError
-from regard.kernels import loader
-from regard.kernels.loader import library
+from regard.kernels.bindings import (
+    ENGINE,
+    BeamCall,
+    EngineHandle,
+    ModelSizes,
+    SourceBatch,
+    StateHandle,
+    address_of,
+    array_address,
+)
+from regard.kernels.loader import NativeLibrary, library
 from regard.models.transformer import Transformer
 from regard.models.translation_model import TranslationModel
 from regard.tokenizers.special_ids import BOS, EOS, PAD
 
-SOURCE = Path(loader.__file__).with_name("engine.cpp")
 NumberFormat = Literal["float32", "bfloat16", "int8"]
 NUMBER_FORMATS: tuple[NumberFormat, ...] = ("float32", "bfloat16", "int8")  # in the order of engine.cpp's enumeration
 ACTIVATIONS = {"relu": 0, "gelu": 1, "swiglu": 2, "swish": 3}
@@ -63,44 +70,6 @@ SUPPORT = Support(
         }
     },
 )
-POINTER, INTEGER, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "engine": (POINTER, (ctypes.c_int, POINTER, FLOAT, FLOAT, POINTER, POINTER, INTEGER)),
-    "engine_free": (None, (POINTER,)),
-    "begin": (POINTER, (POINTER, POINTER)),
-    "state_free": (None, (POINTER,)),
-    "step": (None, (POINTER, POINTER, POINTER)),
-    "reorder": (None, (POINTER, POINTER, INTEGER)),
-    "search": (INTEGER, (POINTER, POINTER, POINTER, INTEGER, INTEGER)),
-}
-
-
-class Sizes(ctypes.Structure):
-    _fields_ = tuple(
-        (name, INTEGER)
-        for name in (
-            *("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers", "src_vocabulary", "tgt_vocabulary"),
-            *("post", "centred", "activation", "output_bias", "rotary"),
-        )
-    )
-
-
-class SourceTable(ctypes.Structure):
-    _fields_ = (
-        *((name, POINTER) for name in ("ids", "lengths")),
-        *((name, INTEGER) for name in ("sentences", "max_length")),
-        *((name, POINTER) for name in ("src_positions", "tgt_positions", "allowed")),
-        ("n_allowed", INTEGER),
-    )
-
-
-class Search(ctypes.Structure):
-    _fields_ = (
-        *((name, INTEGER) for name in ("beam", "n_best")),
-        *((name, POINTER) for name in ("max_lengths", "divisors")),
-        ("room", INTEGER),
-        *((name, POINTER) for name in ("ids", "log_probs", "totals", "lengths", "finished")),
-    )
 
 
 def build_searcher(model: TranslationModel, precision: Precision) -> SearchModel[Any]:
@@ -135,98 +104,103 @@ def build_engine(model: TranslationModel, form: NumberFormat) -> Engine | None:
     """The engine of a model; None where it does not support the model or cannot be compiled on this machine."""
     if engine_refusal(model) is not None or not isinstance(model, Transformer):
         return None
-    native = library(SOURCE)
+    native = library(ENGINE)
     return None if native is None else Engine(model, form, native)
 
 
 class Engine:
     """A SearchModel (decode/protocols.py) that also runs whole beam searches."""
 
-    def __init__(self, model: Transformer, form: NumberFormat, native: ctypes.CDLL) -> None:
+    def __init__(self, model: Transformer, form: NumberFormat, native: NativeLibrary) -> None:
         self.model, self.form = model, form
-        self.call = {name: bind(native, f"regard_{name}", *kinds) for name, kinds in FUNCTIONS.items()}
+        self.native = native
         self.src_positions = PositionTable(model.src_positions, model.config.d_model)
         self.tgt_positions = PositionTable(model.tgt_positions, model.config.d_model)
         # The C++ side packs the matrices, but reads embeddings and norms in place: these references keep them alive.
         self.weights = [tensor.detach() for tensor in list_weights(model)]
-        addresses = np.array([tensor.data_ptr() for tensor in self.weights], np.uint64)
+        addresses = np.array([address_of(tensor, torch.float32) for tensor in self.weights], np.uint64)
         suppressed = np.array(SUPPRESSED_IDS, np.int64)
         c = model.config
         norm = model.encoder[0].around_ffn.norm
-        sizes = Sizes(
+        sizes = ModelSizes(
             *(c.d_model, c.n_heads, c.d_ff, c.n_encoder_layers, c.n_decoder_layers),
             *(c.src_vocab_size, c.tgt_vocab_size, c.norm_order == "post", isinstance(norm, LayerNorm)),
             *(ACTIVATIONS[c.ffn], model.output_bias is not None, c.position == "rotary"),
         )
         scale = model.tgt_embedding.scale
-        self.handle = self.call["engine"](
-            *(NUMBER_FORMATS.index(form), ctypes.addressof(sizes), norm.eps, scale),  # type: ignore[union-attr]
-            *(addresses.ctypes.data, suppressed.ctypes.data, len(suppressed)),
+        self.handle = EngineHandle()
+        native["engine"](
+            *(NUMBER_FORMATS.index(form), ctypes.byref(sizes), norm.eps, scale),  # type: ignore[union-attr]
+            *(addresses, len(addresses), suppressed, len(suppressed), ctypes.byref(self.handle)),
         )
-        self.allowed: npt.NDArray[np.int64] | None = None  # None: the whole vocabulary
-        self.whole: Engine | None = None
-        weakref.finalize(self, self.call["engine_free"], self.handle)
+        self.allowed: npt.NDArray[np.int64] | None = None  # the allowed target tokens, in order
+        self.unrestricted: Engine | None = None
+        weakref.finalize(self, native["engine_free"], self.handle)
 
     def restricted(self, allowed: npt.NDArray[np.int64]) -> Engine:
-        """The same engine, restricted to these tokens, which are sorted and unique.
+        """The same engine restricted to these target tokens, which are in ascending order.
 
-        Probabilities are normalised over these; the logits of the others are not computed.
+        Probabilities are normalised over these; the logits of other tokens are not computed.
         """
         size = self.model.config.tgt_vocab_size
-        assert len(allowed)
-        assert 0 <= allowed.min() <= allowed.max() < size
-        assert (np.diff(allowed) > 0).all()
-        smaller = copy.copy(self)
-        smaller.allowed = np.ascontiguousarray(allowed, np.int64)
-        smaller.whole = self  # the owner of the handle
-        return smaller
+        if not len(allowed):
+            raise ValueError("there are no allowed target tokens; give at least one")
+        if not 0 <= allowed.min() <= allowed.max() < size:
+            raise IndexError(f"allowed target tokens go from {allowed.min()} to {allowed.max()}; the model has {size}")
+        if not (np.diff(allowed) > 0).all():
+            raise ValueError("allowed target tokens must be in ascending order, without repetition")
+        restricted = copy.copy(self)
+        restricted.allowed = np.ascontiguousarray(allowed, np.int64)
+        restricted.unrestricted = self  # which frees the handle
+        return restricted
 
     @property
     def longest_target(self) -> int | None:
         return self.model.longest_target
 
     def __call__(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
-        """The model's own logits: the engine has no advantage for whole targets."""
+        """Logits of whole targets, from the model: the engine would not be faster."""
         return self.model(src_BM, tgt_BL)  # type: ignore[no-any-return]
 
     def sources(self, src_BM: Tensor, max_length: int) -> Sources:
-        if (
-            src_BM.numel() and src_BM.max() >= self.model.config.src_vocab_size
-        ):  # the C++ side would read beyond the table
-            raise IndexError(f"source token {src_BM.max()}, but this model has only {self.model.config.src_vocab_size}")
         real_BM = src_BM != PAD
         return Sources(self, src_BM[real_BM].numpy(), real_BM.sum(dim=1).numpy(), max_length)
 
     def begin(self, src_BM: Tensor, max_length: int) -> EngineState:
-        """Encode, and allocate caches for `max_length` target tokens; one row per sentence."""
-        sources = self.sources(src_BM, max_length)
-        return EngineState(self, self.call["begin"](self.handle, sources.address), sources, max_length)
+        """Encode, with space for `max_length` target tokens; one row per sentence."""
+        sources, handle = self.sources(src_BM, max_length), StateHandle()
+        self.native["begin"](self.handle, sources.reference, ctypes.byref(handle))
+        return EngineState(self, handle, sources, max_length)
 
     def step(self, tokens_R: Tensor, state: EngineState) -> Tensor:
         """Feed one token per row; logits_RV of the next."""
-        state.take_room()
+        state.count_step()
         logits_RV = torch.empty(len(tokens_R), self.model.config.tgt_vocab_size)
-        tokens_R = tokens_R.contiguous()
-        self.call["step"](state.handle, tokens_R.data_ptr(), logits_RV.data_ptr())
+        self.native["step"](state.handle, tokens_R.contiguous(), len(tokens_R), logits_RV)
         return logits_RV
 
     def beam_search(
         self, src_BM: Tensor, beam: int, length_penalty: float, max_lengths: Sequence[int], n_best: int
     ) -> list[list[Hypothesis]]:
-        """The result of beam.py by the paper's rule, in one call, for at least one source."""
-        room, places = max(max_lengths), len(src_BM) * n_best
-        sources = self.sources(src_BM, room)
-        divisors = np.array([length_penalty_divisor(length, length_penalty) for length in range(room + 1)])
+        """What beam.py finds with the paper's stopping rule, in one call. There is at least one source."""
+        max_length, places = max(max_lengths), len(src_BM) * n_best
+        sources = self.sources(src_BM, max_length)
+        divisors = np.array([length_penalty_divisor(length, length_penalty) for length in range(max_length + 1)])
         limits = np.array(max_lengths, np.int64)
-        ids, log_probs = np.empty((places, room), np.int64), np.empty((places, room), np.float32)
+        ids, log_probs = np.empty((places, max_length), np.int64), np.empty((places, max_length), np.float32)
         totals, lengths = np.empty(places, np.float32), np.empty(places, np.int64)
         finished = np.empty(places, np.int8)  # −1: no hypothesis
-        how = Search(
-            *(beam, n_best, limits.ctypes.data, divisors.ctypes.data, room, ids.ctypes.data),
-            *(log_probs.ctypes.data, totals.ctypes.data, lengths.ctypes.data, finished.ctypes.data),
+        call = BeamCall(
+            *(beam, n_best, array_address(limits, np.int64), array_address(divisors, np.float64), max_length),
+            *(array_address(ids, np.int64), array_address(log_probs, np.float32)),
+            *(array_address(totals, np.float32), array_address(lengths, np.int64), array_address(finished, np.int8)),
         )
-        if place := self.call["search"](self.handle, sources.address, ctypes.addressof(how), BOS, EOS):
-            raise non_finite_error(place)
+        not_finite = ctypes.c_int64()
+        self.native["search"](
+            *(self.handle, sources.reference, ctypes.byref(call), BOS, EOS, ctypes.byref(not_finite))
+        )
+        if not_finite.value:
+            raise non_finite_error(not_finite.value)
         results: list[list[Hypothesis]] = [[] for _ in src_BM]
         for at in range(places):
             if finished[at] >= 0:
@@ -248,39 +222,37 @@ class Sources:
             engine.tgt_positions.up_to(max_length),
         )
         self.allowed = engine.allowed
-        places = (None if table is None else table.data_ptr() for table in self.positions)
-        chosen = (None, 0) if self.allowed is None else (self.allowed.ctypes.data, len(self.allowed))
-        self.table = SourceTable(
-            *(self.ids.ctypes.data, self.lengths.ctypes.data, len(self.lengths), max_length, *places, *chosen)
-        )
+        tables = (None if table is None else address_of(table, torch.float32) for table in self.positions)
+        allowed = (None, 0) if self.allowed is None else (array_address(self.allowed, np.int64), len(self.allowed))
+        ids, counts = (array_address(array, np.int64) for array in (self.ids, self.lengths))
+        self.batch = SourceBatch(ids, counts, len(self.lengths), max_length, *tables, *allowed)
 
     @property
-    def address(self) -> int:
-        return ctypes.addressof(self.table)
+    def reference(self) -> Any:
+        return ctypes.byref(self.batch)
 
 
 class EngineState:
     """The keys and values of a search in the C++ engine."""
 
-    def __init__(self, engine: Engine, handle: int, sources: Sources, room: int) -> None:
+    def __init__(self, engine: Engine, handle: Any, sources: Sources, max_length: int) -> None:
         self.engine, self.handle = engine, handle
-        self.room = room  # tokens that can still be fed
-        self.sources = sources  # kept alive: every step reads its position table
+        self.remaining = max_length  # tokens that can still be fed
+        self.sources = sources  # whose position table is read at every step
         weakref.finalize(self, free_state, engine, handle)
 
-    def take_room(self) -> None:
-        if self.room == 0:  # the C++ side would write beyond its cache
+    def count_step(self) -> None:
+        if self.remaining == 0:
             raise IndexError("the cache is full: begin with a larger max_length")
-        self.room -= 1
+        self.remaining -= 1
 
     def reorder(self, rows_R: Tensor) -> None:
-        rows_R = rows_R.contiguous()
-        self.engine.call["reorder"](self.handle, rows_R.data_ptr(), len(rows_R))
+        self.engine.native["reorder"](self.handle, rows_R.contiguous(), len(rows_R))
 
 
-def free_state(engine: Engine, handle: int) -> None:
-    """The argument keeps the engine alive until its state is freed, which returns the workspace to it."""
-    engine.call["state_free"](handle)
+def free_state(engine: Engine, handle: Any) -> None:
+    """The argument keeps the engine alive until then: the state returns its workspace to it."""
+    engine.native["state_free"](handle)
 
 
 class PositionTable:
@@ -315,7 +287,7 @@ class PositionTable:
 
 
 def list_weights(model: Transformer) -> list[Tensor]:
-    """The parameters in the order in which engine.cpp reads them."""
+    """The parameters in the order in which engine_model.h reads them."""
     listed: list[Tensor] = [model.src_embedding.weight, model.tgt_embedding.weight]
 
     def linear(part: nn.Module) -> None:
@@ -346,10 +318,3 @@ def list_weights(model: Transformer) -> list[Tensor]:
     if model.output_bias is not None:
         listed.append(model.output_bias)
     return listed
-
-
-def bind(native: ctypes.CDLL, name: str, result: Any, arguments: Sequence[Any]) -> ctypes._NamedFuncPointer:
-    """A C function with its result and argument types declared, so that calls take plain numbers."""
-    function = native[name]
-    function.restype, function.argtypes = result, arguments
-    return function

@@ -1,14 +1,21 @@
-// Attention of one row: softmax(q kᵀ · scale) v, with keys and values wherever they stand.
+// Attention of one row in the engine, per head: softmax(q kᵀ / √K) v, with each key and value anywhere in memory.
 //
-// A head is taken a vector at a time. Sixteen keys' products with the query are added up together: adding up within a
-// vector is dear, and so it is shared. Each key's are added in the same order wherever it stands.
+// A head is read a vector at a time. The products of sixteen keys with the query are summed together, because a horizontal
+// sum is expensive and sixteen of them can share their steps. Each key's products are summed in the same order wherever
+// it is in the group.
+//
+// Called by engine_state.h.
 #pragma once
 
 #include <type_traits>
 
-#include "products.h"
+#include "gemm.h"
 
-// Room that is used again for every row.
+// Keys and values are stored in float32 or bf16, never in int8.
+template <typename NumberFormat>
+using CacheValue = std::conditional_t<std::is_same_v<NumberFormat, Float32>, float, bf16>;
+
+// Working memory, used again for every row.
 template <typename Cached>
 struct AttentionScratch {
   Buffer<float> weights;
@@ -16,17 +23,18 @@ struct AttentionScratch {
   Buffer<const Cached*> keys;
 };
 
-// A vector of numbers; or what is left of them, and zeros.
+// A vector of packed numbers; if there are fewer bytes, the rest is zero.
 inline Words load_words(const void* from, int64_t bytes = sizeof(Words)) {
   Words words = {};
   std::memcpy(&words, from, bytes);
   return words;
 }
 
-// The sum within each of sixteen vectors, which are used up: the second half is added to the first until one is left.
-inline Floats sums_within(Floats (&rows)[LANES]) {
+// The horizontal sum of each of sixteen vectors, which are overwritten: the second half is added to the first until one
+// number is left.
+inline Floats horizontal_sums(Floats (&rows)[LANES]) {
 #if defined(__AVX512F__)
-  // Two rows at a time go into one vector: the first halves of what is left of both, and `left` further on the second.
+  // Two rows become one vector: the first halves of what is left of both, plus the second halves, `left` further on.
   constexpr Words FIRST[] = {{0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},
                              {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27},
                              {0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29},
@@ -56,13 +64,13 @@ inline Floats sums_within(Floats (&rows)[LANES]) {
 #endif
 }
 
-// weights_HJ = q kᵀ · scale. Keys come in whole groups of LANES: `keys` repeats its last, whose score is then −∞.
+// weights_HJ = q kᵀ · scale. The keys fill whole groups of LANES: the last one is repeated, with a score of −∞.
 template <typename Cached>
 void score(const Cached* query, const Cached* const* keys, int64_t count, float scale, int64_t size, int64_t heads,
            float* weights) {
   using NumberFormat = std::conditional_t<std::is_same_v<Cached, float>, Float32, Bfloat16>;
   constexpr int64_t STEP = sizeof(Words) / sizeof(Cached);
-  const int64_t head_size = size / heads, padded = in_groups(count);
+  const int64_t head_size = size / heads, padded = round_up(count);
   for (int64_t first = 0; first < count; first += LANES) {
     for (int64_t h = 0; h < heads; ++h) {
       Floats sums[LANES] = {};
@@ -78,14 +86,14 @@ void score(const Cached* query, const Cached* const* keys, int64_t count, float 
         const Words part = load_words(query + at, bytes);
         for (int j = 0; j < LANES; ++j) NumberFormat::add(sums[j], part, load_words(keys[first + j] + at, bytes));
       }
-      const Floats scores = sums_within(sums) * scale;
+      const Floats scores = horizontal_sums(sums) * scale;
       std::memcpy(weights + h * padded + first, &scores, sizeof scores);
     }
   }
   for (int64_t h = 0; h < heads; ++h) std::fill(weights + h * padded + count, weights + (h + 1) * padded, -INFINITY);
 }
 
-// A vector of keys or values as float32: in bf16 the even numbers, then the odd ones.
+// A vector of keys or values as float32 vectors: one, or for bf16 two, of the even and of the odd numbers.
 template <typename Cached>
 constexpr int PARTS = sizeof(float) / sizeof(Cached);
 
@@ -95,11 +103,11 @@ Floats part_of(Words words, int part) {
   return Floats(part == 0 ? words << 16 : words & static_cast<int32_t>(0xffff0000u));
 }
 
-// out_D = weights v: a value stands `size` after its key.
+// out_D = weights v; a value is `size` after its key.
 template <typename Cached>
 void mix_values(const float* weights, const Cached* const* keys, int64_t count, int64_t size, int64_t heads, float* out) {
   constexpr int64_t STEP = sizeof(Words) / sizeof(Cached);
-  const int64_t head_size = size / heads, padded = in_groups(count);
+  const int64_t head_size = size / heads, padded = round_up(count);
   for (int64_t h = 0; h < heads; ++h) {
     const float* weight = weights + h * padded;
     for (int64_t i = 0; i < head_size; i += STEP) {
@@ -120,15 +128,16 @@ void mix_values(const float* weights, const Cached* const* keys, int64_t count, 
   }
 }
 
-// `key(j)` is where the j-th of `count` keys stands, and its value `size` further on.
+// `key(j)` points to the j-th of `count` keys; its value is `size` further on.
 template <typename Cached, typename Key>
-void attend(const float* q, Key key, int64_t count, int64_t size, int64_t heads, AttentionScratch<Cached>& room, float* out) {
-  const int64_t padded = in_groups(count);
+void attend_row(const float* q, Key key, int64_t count, int64_t size, int64_t heads, AttentionScratch<Cached>& scratch,
+            float* out) {
+  const int64_t padded = round_up(count);
   const float scale = 1.0f / std::sqrt(static_cast<float>(size / heads));
-  float* weights = room.weights.at_least(heads * padded);
-  Cached* query = room.query.at_least(size);
-  const Cached** keys = room.keys.at_least(padded);
-  store(q, query, size);
+  float* weights = scratch.weights.at_least(heads, padded);
+  Cached* query = scratch.query.at_least(size);
+  const Cached** keys = scratch.keys.at_least(padded);
+  convert_row(q, query, size);
   for (int64_t j = 0; j < padded; ++j) keys[j] = key(std::min(j, count - 1));
   score(query, keys, count, scale, size, heads, weights);
   for (int64_t h = 0; h < heads; ++h) softmax(weights + h * padded, padded);

@@ -1,29 +1,32 @@
-// What a search remembers: the sources' keys and values, the past's, and who stood where.
+// The state of a search: the keys and values of the sources and of the tokens written so far, and which row each hypothesis
+// had at each time.
 //
-// - Sources are packed without padding; a sentence's keys and values are computed once, for all of its hypotheses.
-// - The keys and values of each time stay where they were written. A table says in which row a hypothesis stood at
-//   each time, so that a beam that changes places copies a few integers.
-// - Where only some tokens are allowed, only they are projected, by a product of their columns made once a batch.
-// Shapes: B sentences, R rows, D model, V vocabulary, T times so far.
+// - Sources are packed without padding; a sentence's keys and values are computed once for all its hypotheses.
+// - The keys and values of a time step stay where they were written. A table has the row of each hypothesis at each time,
+//   so that reordering a beam copies a few integers.
+// - Where only some tokens are allowed, only their logits are computed, with a layer of their columns built per batch.
+//
+// Called by engine.cpp and engine_beam.h. Shapes: B sentences, R rows, D model, V vocabulary, T times so far.
 #pragma once
 
-#include "stream.h"
+#include "engine_stream.h"
 
-// Keys and values of the times so far, in blocks from `spare`, where they go back to.
-class Blocks {
+// Memory for the keys and values of the times so far, in blocks from `spare`, to which they return.
+class BlockAllocator {
  public:
-  explicit Blocks(std::vector<Memory<char>>& spare) : spare_(spare) {}
-  ~Blocks() {
+  explicit BlockAllocator(std::vector<AlignedArray<char>>& spare) : spare_(spare) {}
+  ~BlockAllocator() {
     for (auto& block : taken_) spare_.push_back(std::move(block));
   }
-  char* take(int64_t bytes) {
-    bytes = (bytes + 63) / 64 * 64;
+  char* allocate_bytes(int64_t bytes) {
+    bytes = round_up(bytes, 64);
     if (bytes > SIZE) {
-      large_.push_back(reserve<char>(bytes));
+      large_.push_back(allocate<char>(bytes));
       return large_.back().get();
     }
     if (taken_.empty() || used_ + bytes > SIZE) {
-      if (spare_.empty()) spare_.push_back(reserve<char>(SIZE));
+      if (spare_.empty()) spare_.push_back(allocate<char>(SIZE));
+      spare_.reserve(spare_.size() + taken_.size());  // so that the destructor never allocates
       taken_.push_back(std::move(spare_.back()));
       spare_.pop_back();
       used_ = 0;
@@ -34,14 +37,14 @@ class Blocks {
 
  private:
   static constexpr int64_t SIZE = 1 << 20;
-  std::vector<Memory<char>>& spare_;
-  std::vector<Memory<char>> taken_, large_;
+  std::vector<AlignedArray<char>>& spare_;
+  std::vector<AlignedArray<char>> taken_, large_;
   int64_t used_ = 0;
 };
 
 struct State {
   virtual ~State() = default;
-  virtual const float* step(const int64_t* tokens, int64_t* width) = 0;  // logits; the width of their rows
+  virtual const float* step(const int64_t* tokens, int64_t* width) = 0;  // logits, in rows of `width`
   virtual int64_t rows() const = 0;
   virtual void reorder(const int64_t* rows, int64_t count) = 0;
   virtual int64_t vocabulary() const = 0;
@@ -49,13 +52,13 @@ struct State {
   int64_t columns() const { return allowed.empty() ? vocabulary() : allowed.size(); }
   int64_t token(int64_t column) const { return allowed.empty() ? column : allowed[column]; }
 
-  std::vector<int64_t> allowed;  // the tokens that have a column of the logits, in order; none: all of them
-  std::vector<int64_t> suppressed;   // columns that are never chosen
+  std::vector<int64_t> allowed;     // the tokens that have a column of the logits, in order; empty: all tokens
+  std::vector<int64_t> suppressed;  // columns that are never chosen
 };
 
-// What is translated: sentences one after the other, each with its EOS; and rows of positions for every place there
-// will be. `allowed` are the tokens that may be written, in order; null: all of them.
-struct Sources {
+// The sentences of a batch one after the other, each with its EOS; position tables for every position that will occur; and
+// the allowed target tokens, in order, or null for all.
+struct SourceBatch {
   const int64_t *ids, *lengths;
   int64_t sentences, max_length;
   const float *src_positions, *tgt_positions;
@@ -68,39 +71,41 @@ class StateOf : public State {
  public:
   using Cached = CacheValue<NumberFormat>;
 
-  StateOf(const Model<NumberFormat>& model, WorkspacePool<NumberFormat>& pool, const Sources& sources)
-      : model_(model), pool_(pool), owned_(pool.take()), workspace_(*owned_),
-        blocks_(std::make_unique<Blocks>(workspace_.blocks)), D(model.sizes.d_model), heads_(model.sizes.n_heads),
-        max_length_(sources.max_length), positions_(sources.tgt_positions) {
-    std::vector<int64_t> places, sentence_of;
+  StateOf(const Model<NumberFormat>& model, WorkspacePool<NumberFormat>& pool, const SourceBatch& sources)
+      : model_(model), borrowed_(pool), workspace_(*borrowed_.workspace), blocks_(workspace_.blocks),
+        D(model.sizes.d_model), heads_(model.sizes.n_heads), max_length_(sources.max_length),
+        position_table_(sources.tgt_positions) {
+    std::vector<int64_t> positions, sentence_of;
     for (int64_t b = 0; b < sources.sentences; ++b) {
-      starts_.push_back(places.size());
+      if (sources.lengths[b] < 1) throw std::invalid_argument("source " + std::to_string(b) + " of the batch is empty");
+      starts_.push_back(positions.size());
       lengths_.push_back(sources.lengths[b]);
       sentence_.push_back(b);
-      for (int64_t place = 0; place < sources.lengths[b]; ++place) {
-        places.push_back(place);
+      for (int64_t position = 0; position < sources.lengths[b]; ++position) {
+        positions.push_back(position);
         sentence_of.push_back(b);
       }
     }
-    encode(sources.ids, places, sentence_of, sources.src_positions);
-    table_.resize(sources.sentences * max_length_);
+    check_indices(sources.ids, positions.size(), model.sizes.src_vocabulary, "source token");
+    encode(sources.ids, positions, sentence_of, sources.src_positions);
+    row_at_.resize(element_count(sources.sentences, max_length_));
     times_.resize(model.decoder.size());
     suppressed = model.suppressed;
     if (sources.allowed) allow(sources.allowed, sources.n_allowed);
   }
 
-  ~StateOf() override {
-    blocks_.reset();
-    pool_.give_back(std::move(owned_));
-  }
-
   const float* step(const int64_t* tokens, int64_t* width) override {
     const auto& layers = model_.decoder;
-    const int64_t R = sentence_.size(), time = length_++;
-    for (int64_t r = 0; r < R; ++r) table_[r * max_length_ + time] = static_cast<int32_t>(r);
-    std::vector<int64_t> places(R, time);
+    const int64_t R = sentence_.size();
+    check_indices(tokens, R, model_.sizes.tgt_vocabulary, "target token");
+    if (length_ == max_length_) throw std::out_of_range("the state has no space for another target token");
+    if (failed_) throw std::logic_error("an earlier step of this search failed; begin again");
+    failed_ = true;  // until the end of this function is reached
+    const int64_t time = length_++;
+    for (int64_t r = 0; r < R; ++r) row_at_[r * max_length_ + time] = static_cast<int32_t>(r);
+    std::vector<int64_t> positions(R, time);
     Stream<NumberFormat> stream(model_, workspace_);
-    stream.begin(tokens, places.data(), R, model_.tgt_table, positions_, layers[0].self.norm);
+    stream.embed(tokens, positions.data(), R, model_.tgt_table, position_table_, layers[0].self.norm);
     for (size_t i = 0; i < layers.size(); ++i) {
       const Layer<NumberFormat>& layer = layers[i];
       const Norm& next = i + 1 < layers.size() ? layers[i + 1].self.norm : model_.decoder_norm;
@@ -109,29 +114,42 @@ class StateOf : public State {
       attend_source(stream, layer.cross, post ? layer.cross.norm : layer.ffn.norm, memories_[i].get());
       stream.feed_forward(layer.ffn, post ? layer.ffn.norm : next);
     }
-    const Product<NumberFormat>& vocabulary = allowed.empty() ? model_.vocabulary : picked_;
+    const PackedLinear<NumberFormat>& vocabulary = allowed.empty() ? model_.vocabulary : allowed_vocabulary_;
     *width = vocabulary.padded;
-    return stream.project(vocabulary);
+    const float* logits = stream.project(vocabulary);
+    failed_ = false;
+    return logits;
   }
 
   int64_t rows() const override { return sentence_.size(); }
   int64_t vocabulary() const override { return model_.sizes.tgt_vocabulary; }
 
   void reorder(const int64_t* rows, int64_t count) override {
-    std::vector<int32_t> table(count * max_length_);
+    check_indices(rows, count, this->rows(), "row");
+    std::vector<int32_t> row_at(element_count(count, max_length_));
     std::vector<int64_t> sentence(count);
     for (int64_t r = 0; r < count; ++r) {
-      std::copy_n(table_.data() + rows[r] * max_length_, length_, table.data() + r * max_length_);
+      std::copy_n(row_at_.data() + rows[r] * max_length_, length_, row_at.data() + r * max_length_);
       sentence[r] = sentence_[rows[r]];
     }
-    table_ = std::move(table);
+    row_at_ = std::move(row_at);
     sentence_ = std::move(sentence);
   }
 
  private:
+  // Returns its workspace to the pool, also if the constructor of the state throws.
+  struct BorrowedWorkspace {
+    explicit BorrowedWorkspace(WorkspacePool<NumberFormat>& pool) : pool(pool), workspace(pool.acquire()) {}
+    ~BorrowedWorkspace() { pool.release(std::move(workspace)); }
+
+    WorkspacePool<NumberFormat>& pool;
+    std::unique_ptr<Workspace<NumberFormat>> workspace;
+  };
+
   void allow(const int64_t* tokens, int64_t count) {
+    check_indices(tokens, count, vocabulary(), "allowed token");
     allowed.assign(tokens, tokens + count);
-    picked_ = model_.vocabulary.pick(allowed);
+    allowed_vocabulary_ = model_.vocabulary.select_columns(allowed);
     suppressed.clear();
     for (int64_t token : model_.suppressed) {
       auto place = std::lower_bound(allowed.begin(), allowed.end(), token);
@@ -139,74 +157,78 @@ class StateOf : public State {
     }
   }
 
-  void encode(const int64_t* ids, const std::vector<int64_t>& places, const std::vector<int64_t>& sentence_of,
-              const float* positions) {
+  void encode(const int64_t* ids, const std::vector<int64_t>& positions, const std::vector<int64_t>& sentence_of,
+              const float* position_table) {
     const auto& layers = model_.encoder;
-    const int64_t R = places.size();
-    Memory<Cached> kept = reserve<Cached>(R * 2 * D);
+    const int64_t R = positions.size();
+    AlignedArray<Cached> keys_values = allocate<Cached>(R, 2 * D);
     Stream<NumberFormat> stream(model_, workspace_);
-    stream.begin(ids, places.data(), R, model_.src_table, positions, layers[0].self.norm);
+    stream.embed(ids, positions.data(), R, model_.src_table, position_table, layers[0].self.norm);
     for (size_t i = 0; i < layers.size(); ++i) {
       const Layer<NumberFormat>& layer = layers[i];
       const Norm& next = i + 1 < layers.size() ? layers[i + 1].self.norm : model_.encoder_norm;
       const bool post = model_.sizes.post;
       const int64_t width = layer.self.qkv.padded;
-      const float* qkv = stream.queries_keys_values(layer.self.qkv);
-      for (int64_t r = 0; r < R; ++r) store(qkv + r * width + D, kept.get() + r * 2 * D, 2 * D);
+      const float* qkv = stream.project_qkv(layer.self.qkv);
+      for (int64_t r = 0; r < R; ++r) convert_row(qkv + r * width + D, keys_values.get() + r * 2 * D, 2 * D);
       stream.attend(layer.self.out, post ? layer.self.norm : layer.ffn.norm, [&](int64_t r, float* out) {
-        mix_sentence(qkv + r * width, sentence_of[r], kept.get(), out);
+        attend_sentence(qkv + r * width, sentence_of[r], keys_values.get(), out);
       });
       stream.feed_forward(layer.ffn, post ? layer.ffn.norm : next);
     }
     for (const Layer<NumberFormat>& layer : model_.decoder) {
-      const Product<NumberFormat>& product = layer.cross.memory;
-      const float* made = stream.project(product);
-      memories_.push_back(reserve<Cached>(R * 2 * D));
-      for (int64_t r = 0; r < R; ++r) store(made + r * product.padded, memories_.back().get() + r * 2 * D, 2 * D);
+      const PackedLinear<NumberFormat>& linear = layer.cross.memory;
+      const float* projected = stream.project(linear);
+      memories_.push_back(allocate<Cached>(R, 2 * D));
+      Cached* memory = memories_.back().get();
+      for (int64_t r = 0; r < R; ++r) convert_row(projected + r * linear.padded, memory + r * 2 * D, 2 * D);
     }
   }
 
-  void mix_sentence(const float* query, int64_t sentence, const Cached* kept, float* out) {
+  void attend_sentence(const float* query, int64_t sentence, const Cached* keys_values, float* out) {
     const int64_t count = lengths_[sentence];
-    const Cached* first = kept + starts_[sentence] * 2 * D;
-    attend<Cached>(query, [=](int64_t j) { return first + j * 2 * D; }, count, D, heads_, workspace_.attention, out);
+    const Cached* first = keys_values + starts_[sentence] * 2 * D;
+    const auto key = [=](int64_t j) { return first + j * 2 * D; };
+    attend_row<Cached>(query, key, count, D, heads_, workspace_.attention, out);
   }
 
-  // Each row sees its own past: at time t it stood in row table[row, t] of the keys kept then.
-  void attend_past(Stream<NumberFormat>& stream, const Attention<NumberFormat>& part, const Norm& after, std::vector<Cached*>& times) {
+  // Each row attends to its own past: at time t its keys and values are in row row_at[row, t] of that time's.
+  void attend_past(Stream<NumberFormat>& stream, const Attention<NumberFormat>& part, const Norm& after,
+                   std::vector<Cached*>& times) {
     const int64_t R = stream.rows, width = part.qkv.padded;
-    const float* qkv = stream.queries_keys_values(part.qkv);
-    Cached* kept = reinterpret_cast<Cached*>(blocks_->take(R * 2 * D * sizeof(Cached)));
-    for (int64_t r = 0; r < R; ++r) store(qkv + r * width + D, kept + r * 2 * D, 2 * D);
-    times.push_back(kept);
+    const float* qkv = stream.project_qkv(part.qkv);
+    Cached* keys_values = reinterpret_cast<Cached*>(blocks_.allocate_bytes(R * 2 * D * sizeof(Cached)));
+    for (int64_t r = 0; r < R; ++r) convert_row(qkv + r * width + D, keys_values + r * 2 * D, 2 * D);
+    times.push_back(keys_values);
     stream.attend(part.out, after, [&](int64_t r, float* out) {
-      const int32_t* stood = table_.data() + r * max_length_;
+      const int32_t* row_at = row_at_.data() + r * max_length_;
       Cached* const* at = times.data();
-      const auto key = [=](int64_t t) { return at[t] + stood[t] * 2 * D; };
-      attend<Cached>(qkv + r * width, key, length_, D, heads_, workspace_.attention, out);
+      const auto key = [=](int64_t t) { return at[t] + row_at[t] * 2 * D; };
+      attend_row<Cached>(qkv + r * width, key, length_, D, heads_, workspace_.attention, out);
     });
   }
 
-  void attend_source(Stream<NumberFormat>& stream, const Attention<NumberFormat>& part, const Norm& after, const Cached* memory) {
+  void attend_source(Stream<NumberFormat>& stream, const Attention<NumberFormat>& part, const Norm& after,
+                     const Cached* memory) {
     const int64_t R = stream.rows, width = part.qkv.padded;
-    float* query = workspace_.qkv.at_least(R * width);
-    part.qkv(workspace_.seen, 0, R, query);
+    float* query = workspace_.qkv.at_least(R, width);
+    part.qkv(workspace_.input, 0, R, query);
     stream.attend(part.out, after, [&](int64_t r, float* out) {
-      mix_sentence(query + r * width, sentence_[r], memory, out);
+      attend_sentence(query + r * width, sentence_[r], memory, out);
     });
   }
 
   const Model<NumberFormat>& model_;
-  WorkspacePool<NumberFormat>& pool_;
-  std::unique_ptr<Workspace<NumberFormat>> owned_;
+  BorrowedWorkspace borrowed_;
   Workspace<NumberFormat>& workspace_;
-  std::unique_ptr<Blocks> blocks_;
+  BlockAllocator blocks_;  // destroyed before the workspace that it returns its blocks to
   const int64_t D, heads_, max_length_;
-  const float* positions_;
+  const float* position_table_;
   int64_t length_ = 0;
+  bool failed_ = false;
   std::vector<int64_t> starts_, lengths_, sentence_;
-  std::vector<int32_t> table_;
-  std::vector<Memory<Cached>> memories_;      // a layer's keys and values of all sources
-  std::vector<std::vector<Cached*>> times_;   // a layer's keys and values of each time
-  Product<NumberFormat> picked_;                    // of the vocabulary, where only some tokens are allowed
+  std::vector<int32_t> row_at_;
+  std::vector<AlignedArray<Cached>> memories_;    // per layer: keys and values of all sources
+  std::vector<std::vector<Cached*>> times_;       // per layer and time: keys and values
+  PackedLinear<NumberFormat> allowed_vocabulary_;  // the columns of the allowed tokens
 };

@@ -1,8 +1,9 @@
-"""C++ kernels: compiled once for this machine, kept in the cache, loaded when first needed.
+"""Compile, load and check the C++ kernels: once per machine, stored in the cache, loaded on first use.
 
-Without a compiler everything still works: `library()` is None, and each caller has a PyTorch twin to fall back on
-(int8.py has none, and is not asked).
-`REGARD_NATIVE=0` switches the kernels off. That something is being compiled is logged, and the command says it.
+Without a compiler everything still works: `library()` is None, and every caller has a fallback (bindings.py lists
+them). `REGARD_NATIVE=0` switches the kernels off. Compiling is logged, and the command prints it.
+
+A library is refused, with a warning in the log, if a structure or a function is not as bindings.py has it.
 """
 
 from __future__ import annotations
@@ -20,37 +21,100 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from regard.kernels.bindings import SUFFIXES, TRAINING, Library
 from regard.model_folder.atomic import TEMPORARY, default_cache, sync
 
-SUFFIXES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}  # of the kernels' names
-SOURCE = Path(__file__).with_name("training.cpp")
-HEADER = SOURCE.with_name("common.h")
+HEADERS = Path(__file__).parent
 # Not -ffast-math: masks need infinities. These let sums be vectorised.
 FLAGS = (
     *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
     *("-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros"),
 )
+# `Status` of boundary.h: the exception that Python raises for it.
+STATUS_ERRORS = {1: MemoryError, 2: IndexError, 3: ValueError}
 
 LOG = logging.getLogger(__name__)
 
 
 class NoKernelsError(Exception):
-    """They cannot be had; the message says why."""
+    """The kernels are not available; the message says why."""
+
+
+class RefusedLibraryError(NoKernelsError):
+    """A library does not match bindings.py."""
+
+
+class NativeLibrary:
+    """A loaded library whose structures have been checked: `library["name"](…)` calls `regard_name`."""
+
+    def __init__(self, compiled: ctypes.CDLL, expected: Library) -> None:
+        for structure in expected.structures:
+            check_layout(compiled, structure)
+        self.last_error = find(compiled, "regard_last_error")
+        self.last_error.restype, self.last_error.argtypes = ctypes.c_char_p, ()
+        self.functions = {}
+        for name, arguments in expected.functions.items():
+            function = find(compiled, f"regard_{name}")
+            function.argtypes = arguments
+            if name in expected.returning_nothing:
+                function.restype = None
+            else:
+                function.restype, function.errcheck = ctypes.c_int32, self.check  # type: ignore[assignment]
+            self.functions[name] = function
+
+    def __getitem__(self, name: str) -> Any:
+        return self.functions[name]
+
+    def check(self, status: int, function: Any, arguments: tuple[Any, ...]) -> None:
+        """Raise what a call's status means."""
+        if status != 0:
+            message = (self.last_error() or b"").decode(errors="replace")
+            raise STATUS_ERRORS.get(status, RuntimeError)(f"{function.__name__}: {message}")
+
+
+def find(compiled: ctypes.CDLL, name: str) -> Any:
+    try:
+        return getattr(compiled, name)
+    except AttributeError:
+        raise RefusedLibraryError(f"the compiled library has no function {name}") from None
+
+
+def layout(structure: type[ctypes.Structure]) -> list[int]:
+    """Size, then offset and size of every field, as EXPORT_LAYOUT of boundary.h lists them."""
+    fields = [getattr(structure, description[0]) for description in structure._fields_]
+    return [ctypes.sizeof(structure), *(number for field in fields for number in (field.offset, field.size))]
+
+
+def check_layout(compiled: ctypes.CDLL, structure: type[ctypes.Structure]) -> None:
+    """Refuse a library that has another layout of a structure than ctypes."""
+    ask = find(compiled, f"regard_layout_{structure.__name__}")
+    ask.restype, ask.argtypes = ctypes.c_int64, (ctypes.POINTER(ctypes.POINTER(ctypes.c_int64)),)
+    numbers = ctypes.POINTER(ctypes.c_int64)()
+    count = ask(ctypes.byref(numbers))
+    theirs, ours = numbers[:count], layout(structure)
+    if theirs != ours:
+        raise RefusedLibraryError(
+            f"the structure {structure.__name__} has another layout in C++ than in Python: "
+            f"size, offsets and sizes of the fields are {theirs} and {ours}"
+        )
 
 
 @functools.cache
-def library(source: Path = SOURCE, flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
-    """The compiled kernels of a file, or None where they cannot be had. `flags`: more of them for the compiler."""
+def library(wanted: Library = TRAINING) -> NativeLibrary | None:
+    """The compiled kernels, or None where they are not available: the caller then takes its fallback."""
     try:
-        return load(source, flags)
+        return load(wanted)
+    except RefusedLibraryError as error:
+        LOG.warning("the kernels of %s are not used: %s", wanted.source.name, error)
+        return None
     except NoKernelsError:
         return None
 
 
-def load(source: Path = SOURCE, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """The compiled kernels of a file, compiled now if they have not been."""
+def load(wanted: Library = TRAINING) -> NativeLibrary:
+    """The compiled kernels, compiled now if they are not in the cache."""
+    source, flags = wanted.source, wanted.flags
     if os.environ.get("REGARD_NATIVE") == "0":
         raise NoKernelsError("the environment variable REGARD_NATIVE is 0")
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "g++"), "c++", "clang++"))), None)
@@ -61,12 +125,13 @@ def load(source: Path = SOURCE, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
         if not path.exists():
             LOG.info("compiling %s for this machine, once: some ten seconds", source.name)
             compile_to(path, source, compiler, flags)
-        return ctypes.CDLL(str(path))
+        compiled = ctypes.CDLL(str(path))
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()
         raise NoKernelsError(f"{compiler} cannot compile them: {said[-1] if said else error}") from None
-    except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where home is
-        raise NoKernelsError(f"they cannot be kept in the cache: {error}") from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+        raise NoKernelsError(f"they cannot be stored in the cache: {error}") from None
+    return NativeLibrary(compiled, wanted)
 
 
 def fingerprint(source: Path, compiler: str, flags: tuple[str, ...] = ()) -> str:
@@ -76,7 +141,7 @@ def fingerprint(source: Path, compiler: str, flags: tuple[str, ...] = ()) -> str
         processor = "".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))}))
     except OSError:
         processor = platform.processor()
-    headers = sorted({*source.parent.glob("*.h"), *HEADER.parent.glob("*.h")})
+    headers = sorted({*source.parent.glob("*.h"), *HEADERS.glob("*.h")})
     texts = [file.read_text("utf-8") for file in (source, *headers)]
     flags_used, versions = " ".join(FLAGS + flags), (torch.__version__, *platform.libc_ver())
     parts = [*texts, compiler, flags_used, platform.machine(), processor, *versions]
@@ -84,41 +149,23 @@ def fingerprint(source: Path, compiler: str, flags: tuple[str, ...] = ()) -> str
 
 
 def compile_to(path: Path, source: Path, compiler: str, flags: tuple[str, ...]) -> None:
-    """Compile in a folder of one's own, then rename: two at once, processes or threads, do no harm."""
+    """Compile in a temporary folder, then rename: several processes or threads may do so at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=path.parent) as folder:
         made = Path(folder) / path.name
-        command = [compiler, *FLAGS, f"-I{HEADER.parent}", str(source), "-o", str(made), *flags]
+        command = [compiler, *FLAGS, f"-I{HEADERS}", str(source), "-o", str(made), *flags]
         subprocess.run(command, check=True, capture_output=True)
-        sync(made)  # half of it under its name would never be compiled again
+        sync(made)  # an incomplete file under the final name would never be compiled again
         made.rename(path)
 
 
-class Strided(ctypes.Structure):
-    """Where a tensor stands, and how far its neighbours are apart in three of its dimensions."""
-
-    _fields_ = (("data", ctypes.c_void_p), ("strides", ctypes.c_int64 * 3))
-
-
-def head_rows(x_BHLK: Tensor) -> Strided:
-    """`HeadRows` of native.h. Each head's numbers must lie together."""
-    assert x_BHLK.stride(3) == 1
-    return Strided(x_BHLK.data_ptr(), x_BHLK.stride()[:3])
-
-
 def kernel(name: str, dtype: torch.dtype) -> Any:
-    """A function of native.cpp, for numbers of this type; who asks knows that there are kernels."""
+    """A function of training.cpp for numbers of this type. The caller has checked that there are kernels."""
     native = library()
     assert native is not None
-    return native[f"regard_{name}_{SUFFIXES[dtype]}"]
+    return native[f"{name}_{SUFFIXES[dtype]}"]
 
 
-def draw_seed() -> int:
-    """For a kernel's dropout, from torch's own generator: the same seed gives the same masks."""
+def random_seed() -> int:
+    """A seed for a kernel's random numbers, from torch's own generator: the same torch seed gives the same masks."""
     return int(torch.randint(2**62, ()))
-
-
-def pointer(tensor: Tensor) -> ctypes.c_void_p:
-    """Where a tensor's numbers are. They must lie together."""
-    assert tensor.is_contiguous()
-    return ctypes.c_void_p(tensor.data_ptr())

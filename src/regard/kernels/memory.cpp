@@ -1,53 +1,58 @@
-// Memory for tensors that is kept: one region for all large ones, from which a step takes and to which it gives back.
+// A memory region for large tensors, reserved once: a training step takes its tensors from it and returns them.
 //
-// What a step takes it gives back before the next begins, so the region is whole again then, whatever sizes the next
-// one asks for. In the C library's heap small things that stay, a product's compiled code among them, come to stand
-// between the large ones; where those were, larger ones do not fit, and the heap grows for hundreds of steps.
+// A step returns its tensors before the next one begins, so that the region is whole again then, whatever sizes the next
+// step needs. In the C library's heap small objects that live longer, such as the compiled code of a matrix product, come
+// to lie between the large ones; larger tensors do not fit into the gaps, and the heap grows for hundreds of steps.
+//
+// Called by memory.py, which has the fallback (mallopt). bindings.py lists the arguments.
 
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <unordered_map>
+
+#include "boundary.h"
 
 namespace {
 
-constexpr size_t LINE = 64, LARGE = 16 << 10;  // bytes: a line of the cache; what is less comes from the C library
+constexpr size_t LINE = 64, LARGE = 16 << 10;  // bytes: a cache line; smaller tensors come from the C library
 
 class Region {
  public:
-  // Only addresses are taken here. The system gives a page its memory when it is first written.
-  bool reserve(size_t bytes) {
+  // Reserves addresses only: the system gives a page its memory when it is first written.
+  void reserve(size_t bytes) {
     bytes = bytes / LINE * LINE;
     void* memory =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return false;
+    if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
     begin_ = static_cast<char*>(memory);
     end_ = begin_ + bytes;
     add_gap(begin_, bytes);
-    return true;
   }
 
   bool has(const void* memory) const { return begin_ <= memory && memory < end_; }
 
-  // The smallest gap that is large enough, from its beginning; null if there is none.
+  // The beginning of the smallest gap that is large enough; null if there is none.
   void* take(size_t bytes) {
     bytes = (bytes + LINE - 1) / LINE * LINE;
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = by_size_.lower_bound(bytes);
     if (found == by_size_.end()) return nullptr;
     char* memory = found->second;
-    const size_t room = found->first;
+    const size_t size = found->first;
     remove_gap(gaps_.find(memory));
-    if (room > bytes) add_gap(memory + bytes, room - bytes);
+    if (size > bytes) add_gap(memory + bytes, size - bytes);
     taken_.emplace(memory, bytes);
     return memory;
   }
 
-  // What was taken becomes a gap, one with its neighbours.
-  void give_back(void* memory) {
+  // The memory becomes a gap, joined with the gaps beside it.
+  void release(void* memory) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = taken_.find(memory);
     char* begin = static_cast<char*>(memory);
@@ -70,11 +75,19 @@ class Region {
   }
 
  private:
-  using BySize = std::multimap<size_t, char*>;  // of equal ones that which has been there longest
+  using BySize = std::multimap<size_t, char*>;  // among equals, the oldest first
   using Gaps = std::map<char*, BySize::iterator>;
 
   static size_t gap_size(Gaps::iterator gap) { return gap->second->first; }
-  void add_gap(char* begin, size_t bytes) { gaps_.emplace(begin, by_size_.emplace(bytes, begin)); }
+  void add_gap(char* begin, size_t bytes) {
+    const auto added = by_size_.emplace(bytes, begin);
+    try {
+      gaps_.emplace(begin, added);
+    } catch (...) {
+      by_size_.erase(added);
+      throw;
+    }
+  }
   Gaps::iterator remove_gap(Gaps::iterator gap) {
     by_size_.erase(gap->second);
     return gaps_.erase(gap);
@@ -87,18 +100,19 @@ class Region {
   std::mutex mutex_;
 };
 
-// Never destroyed: tensors may be freed after everything else has ended.
+// Never destroyed: tensors may be freed after all static objects are destroyed.
 Region& region = *new Region;
 
-void free_tensor(void* memory) {
-  if (region.has(memory)) {
-    region.give_back(memory);
-  } else {
-    c10::GetDefaultCPUAllocator()->raw_deallocate(memory);
+// Called by destructors, so it must not throw: if there is no memory for the bookkeeping, this piece is never used again.
+void free_tensor(void* memory) noexcept {
+  if (!region.has(memory)) return c10::GetDefaultCPUAllocator()->raw_deallocate(memory);
+  try {
+    region.release(memory);
+  } catch (...) {
   }
 }
 
-class KeepingAllocator final : public c10::Allocator {
+class RegionAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     void* memory = bytes < LARGE ? nullptr : region.take(bytes);
@@ -109,17 +123,21 @@ class KeepingAllocator final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
 };
 
-KeepingAllocator& keeping = *new KeepingAllocator;
+RegionAllocator& region_allocator = *new RegionAllocator;
 
 }  // namespace
 
 extern "C" {
 
-// Once, before the others.
-bool regard_reserve(size_t bytes) { return region.reserve(bytes); }
+// Call it once, before the other.
+int32_t regard_reserve_region(size_t bytes) {
+  return guarded([=] { region.reserve(bytes); });
+}
 
-// From now on tensors come from the region (or from the C library again); those that there are stay where they are.
-void regard_keep_memory(bool keep) {
-  c10::SetCPUAllocator(keep ? static_cast<c10::Allocator*>(&keeping) : c10::GetDefaultCPUAllocator());
+// New tensors come from the region, or from the C library again; existing tensors stay where they are.
+int32_t regard_use_region(bool use) {
+  return guarded([=] {
+    c10::SetCPUAllocator(use ? static_cast<c10::Allocator*>(&region_allocator) : c10::GetDefaultCPUAllocator());
+  });
 }
 }

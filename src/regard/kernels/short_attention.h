@@ -1,15 +1,21 @@
-// Attention among few tokens, forward and backward, one head of one sentence at a time and never leaving the cache.
+// Attention over short sequences, forward and backward:
 //
-// PyTorch's way is a dozen passes over memory: heads are copied together for its batched products, scores are written,
-// masked, exponentiated, dropped. Here a head's rows are read where the projection left them, and written where the
-// next product wants them.
+//   W = softmax(q kᵀ · scale, where mask),   out = dropout(W) v
+//   dW = (dout vᵀ) · dropout factors,   dS = W · (dW − Σ dW · W) · scale
+//   dq = dS k,   dk = dSᵀ q,   dv = dropout(W)ᵀ dout
+//
+// One head of one sentence at a time, in the cache. PyTorch needs a dozen passes over memory: it copies the heads together
+// for its batched products, then writes, masks, exponentiates and drops the scores. Here a head's rows are read where the
+// projection left them and written where the next product reads them.
+//
+// Called through training.cpp by core/attention/short.py; the PyTorch fallback is reference_attention.
 #pragma once
 
-#include "common.h"
+#include "gemm.h"
 
 struct AttentionMask {
-  const uint8_t* data;  // 1: may be looked at; null: all
-  int64_t sentence, query, key;
+  const uint8_t* data;  // 1: the key is visible; null: all are
+  int64_t sentence_stride, query_stride, key_stride;
 };
 
 template <typename T>
@@ -18,49 +24,35 @@ struct AttentionCall {
   AttentionMask mask;
   int64_t sentences, heads, queries, keys, size;
   float scale;
-  int dropout_threshold;  // of the dropout of the weights
+  int32_t dropout_threshold;
   uint64_t seed;
 };
 
-// A matrix of float32 with rows of whole vectors, and rows to spare for the last tile of a product.
-struct Scratch {
-  Scratch(int64_t rows, int64_t columns)
-      : columns(in_groups(columns)), numbers(reserve<float>(in_groups(rows, 8) * this->columns)) {
-    std::fill_n(numbers.get(), in_groups(rows, 8) * this->columns, 0.0f);
-  }
-  float* row(int64_t number) { return numbers.get() + number * columns; }
-
-  int64_t columns;
-
- private:
-  Memory<float> numbers;
-};
-
-// Brings what the same head of the next sentence will ask for: a head's rows lie too far apart for the processor to
-// foresee it. Beyond the last sentence nothing is read, and asking does no harm.
-template <int WRITING, typename T>
+// Prefetches the same head of the next sentence: a head's rows are too far apart for the hardware prefetcher. Beyond the
+// last sentence a prefetch does no harm.
+template <int WRITE, typename T>
 void prefetch(const T* next, int64_t size) {
-  for (int64_t i = 0; i < size; i += 64 / sizeof(T)) __builtin_prefetch(next + i, WRITING, 2);
+  for (int64_t i = 0; i < size; i += 64 / sizeof(T)) __builtin_prefetch(next + i, WRITE, 2);
 }
 
-// Takes `count` rows of `size` numbers. `next` further on are the same of the next sentence.
+// Loads `count` rows of `size` numbers; the next sentence's are `next` further on.
 template <typename T>
-void gather(const T* from, int64_t stride, int64_t next, int64_t count, int64_t size, Scratch& to) {
+void gather(const T* from, int64_t stride, int64_t next, int64_t count, int64_t size, Matrix& to) {
   for (int64_t r = 0; r < count; ++r) {
     prefetch<0>(from + r * stride + next, size);
-    load(from + r * stride, to.row(r), size);
+    convert_row(from + r * stride, to.row(r), size);
   }
 }
 
 template <typename T>
-void scatter(Scratch& from, T* to, int64_t stride, int64_t count, int64_t size) {
+void scatter(Matrix& from, T* to, int64_t stride, int64_t count, int64_t size) {
   for (int64_t r = 0; r < count; ++r) {
     prefetch<1>(to + (r + count) * stride, size);
-    store(from.row(r), to + r * stride, size);
+    convert_row(from.row(r), to + r * stride, size);
   }
 }
 
-// Sixteen rows become sixteen columns: halves change places, then quarters, eighths and single numbers.
+// Transposes 16 × 16 numbers: swaps halves, then quarters, eighths and single numbers.
 inline void transpose(Floats (&rows)[LANES]) {
 #if defined(__AVX512F__)
 #pragma GCC unroll 4
@@ -82,17 +74,17 @@ inline void transpose(Floats (&rows)[LANES]) {
 #else
   for (int i = 0; i < LANES; ++i) {
     for (int j = 0; j < i; ++j) {
-      const float kept = rows[i][j];
+      const float swapped = rows[i][j];
       rows[i][j] = rows[j][i];
-      rows[j][i] = kept;
+      rows[j][i] = swapped;
     }
   }
 #endif
 }
 
-// Takes `count` rows of `size` numbers as columns.
+// Loads `count` rows of `size` numbers as columns.
 template <typename T>
-void gather_transposed(const T* from, int64_t stride, int64_t next, int64_t count, int64_t size, Scratch& to) {
+void gather_transposed(const T* from, int64_t stride, int64_t next, int64_t count, int64_t size, Matrix& to) {
   for (int64_t r = 0; r < count; r += LANES) {
     const int64_t rows = std::min<int64_t>(LANES, count - r);
     for (int64_t row = 0; row < rows; ++row) prefetch<0>(from + (r + row) * stride + next, size);
@@ -102,9 +94,9 @@ void gather_transposed(const T* from, int64_t stride, int64_t next, int64_t coun
       for (int64_t row = 0; row < rows; ++row) {
         const T* source = from + (r + row) * stride + i;
         if (columns == LANES) {
-          block[row] = read_vector(source);
+          block[row] = load_vector(source);
         } else {
-          for (int64_t lane = 0; lane < columns; ++lane) block[row][lane] = read(source[lane]);
+          for (int64_t lane = 0; lane < columns; ++lane) block[row][lane] = to_float(source[lane]);
         }
       }
       transpose(block);
@@ -115,94 +107,29 @@ void gather_transposed(const T* from, int64_t stride, int64_t next, int64_t coun
   }
 }
 
-#if defined(__AVX512F__)
-constexpr int WIDEST = 4, TALL_UP_TO = 2;  // 16 of the 32 registers hold sums
-#else
-constexpr int WIDEST = 1, TALL_UP_TO = 0;
-#endif
-
-// Rows of factors: (i, t) stands at data + i · row + t · step.
-struct Factors {
-  const float* data;
-  int64_t row, step;
-};
-
-// ROWS rows and WIDTH vectors of a b, whose sums stay in registers.
-template <int ROWS, int WIDTH>
-void multiply_tile(Factors a, const float* b, int64_t b_row, int64_t steps, float* out, int64_t out_row) {
-  Floats sums[ROWS][WIDTH];
-#pragma GCC unroll 8
-  for (int i = 0; i < ROWS; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < WIDTH; ++j) sums[i][j] = Floats{};
-  }
-  for (int64_t t = 0; t < steps; ++t) {
-    const Floats* part = reinterpret_cast<const Floats*>(b + t * b_row);
-#pragma GCC unroll 8
-    for (int i = 0; i < ROWS; ++i) {
-      const float factor = a.data[i * a.row + t * a.step];
-#pragma GCC unroll 4
-      for (int j = 0; j < WIDTH; ++j) sums[i][j] += factor * part[j];
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < ROWS; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < WIDTH; ++j) reinterpret_cast<Floats*>(out + i * out_row)[j] = sums[i][j];
-  }
-}
-
-template <int WIDTH>
-void multiply_columns(Factors a, int64_t rows, const float* b, int64_t b_row, int64_t steps, float* out,
-                      int64_t out_row) {
-  for (int64_t i = 0; i < rows;) {
-    const Factors here = {a.data + i * a.row, a.row, a.step};
-    if (WIDTH <= TALL_UP_TO && i + 4 < rows) {
-      multiply_tile<8, WIDTH>(here, b, b_row, steps, out + i * out_row, out_row);
-      i += 8;
-    } else {
-      multiply_tile<4, WIDTH>(here, b, b_row, steps, out + i * out_row, out_row);
-      i += 4;
-    }
-  }
-}
-
-// out = a b. Rows are made in eights at most: those beyond `rows` come out as they come.
-inline void multiply(Factors a, int64_t rows, Scratch& b, int64_t steps, Scratch& out) {
-  for (int64_t j = 0; j < b.columns; j += WIDEST * LANES) {
-    const float* part = b.row(0) + j;
-    float* to = out.row(0) + j;
-    switch (std::min<int64_t>(WIDEST, (b.columns - j) / LANES)) {
-      case 1: multiply_columns<1>(a, rows, part, b.columns, steps, to, out.columns); break;
-      case 2: multiply_columns<2>(a, rows, part, b.columns, steps, to, out.columns); break;
-      case 3: multiply_columns<3>(a, rows, part, b.columns, steps, to, out.columns); break;
-      default: multiply_columns<4>(a, rows, part, b.columns, steps, to, out.columns);
-    }
-  }
-}
-
-inline Factors rows_of(Scratch& matrix) { return {matrix.row(0), matrix.columns, 1}; }
-inline Factors columns_of(Scratch& matrix) { return {matrix.row(0), 1, matrix.columns}; }
-
-// What the scores of a sentence may be at most: −∞ where a query may not look, and beyond the last key.
-class Bounds {
+// Upper bounds of a sentence's scores: −∞ where a key is masked and beyond the last key, else +∞.
+class ScoreBounds {
  public:
-  Bounds(const AttentionMask& mask, int64_t queries, int64_t keys)
-      : mask_(mask), keys_(keys), rows_(mask.data && mask.query ? queries : 1), bounds_(rows_, keys) {}
+  ScoreBounds(const AttentionMask& mask, int64_t queries, int64_t keys)
+      : mask_(mask), keys_(keys), rows_(mask.data && mask.query_stride ? queries : 1), bounds_(rows_, keys) {}
 
   const float* row(int64_t sentence, int64_t query) {
-    if (sentence != prepared_ && (prepared_ < 0 || mask_.sentence)) prepare(sentence);
+    if (sentence != prepared_ && (prepared_ < 0 || mask_.sentence_stride)) prepare(sentence);
     return bounds_.row(rows_ > 1 ? query : 0);
   }
 
  private:
   void prepare(int64_t sentence) {
     for (int64_t query = 0; query < rows_; ++query) {
-      const uint8_t* mask = mask_.data + sentence * mask_.sentence + query * mask_.query;
       float* line = bounds_.row(query);
       std::fill_n(line, bounds_.columns, -INFINITY);
+      if (mask_.data == nullptr) {
+        std::fill_n(line, keys_, INFINITY);
+        continue;
+      }
+      const uint8_t* mask = mask_.data + sentence * mask_.sentence_stride + query * mask_.query_stride;
       for (int64_t m = 0; m < keys_; ++m) {
-        if (mask_.data == nullptr || mask[m * mask_.key]) line[m] = INFINITY;
+        if (mask[m * mask_.key_stride]) line[m] = INFINITY;
       }
     }
     prepared_ = sentence;
@@ -210,38 +137,56 @@ class Bounds {
 
   AttentionMask mask_;
   int64_t keys_, rows_, prepared_ = -1;
-  Scratch bounds_;
+  Matrix bounds_;
 };
 
-// weights_BHLM = softmax(q kᵀ · scale), M up to a whole vector; out_BLHK = dropout(weights) v.
+// A thread's working memory, forward.
+template <typename T>
+struct AttentionMatrices {
+  explicit AttentionMatrices(const AttentionCall<T>& c)
+      : q(c.queries, c.size), k_columns(c.size, c.keys), v(c.keys, c.size), scores(c.queries, c.keys),
+        mixed(c.queries, c.size), dropout(c.dropout_threshold, c.seed, c.keys), bounds(c.mask, c.queries, c.keys) {}
+  void clear() {
+    for (Matrix* matrix : {&q, &k_columns, &v, &scores, &mixed}) matrix->clear();
+  }
+
+  Matrix q, k_columns, v, scores, mixed;
+  RowDropout dropout;
+  ScoreBounds bounds;
+};
+
+// weights_BHLM, M up to a whole vector; out_BLHK.
 template <typename T>
 void attend(const AttentionCall<T>& c, T* weights, T* out) {
   const int64_t L = c.queries, M = c.keys, K = c.size, width = c.heads * K;
+  const PerThread<AttentionMatrices<T>> threads(c);
 #pragma omp parallel
   {
-    Scratch q(L, K), k_columns(K, M), v(M, K), scores(L, M), mixed(L, K);
-    RowDropout dropout(c.dropout_threshold, c.seed, M);
-    Bounds bounds(c.mask, L, M);
+    AttentionMatrices<T>& own = threads.current();
+    own.clear();
+    Matrix &q = own.q, &k_columns = own.k_columns, &v = own.v, &scores = own.scores, &mixed = own.mixed;
+    RowDropout& dropout = own.dropout;
 #pragma omp for collapse(2) schedule(static)
     for (int64_t b = 0; b < c.sentences; ++b) {
       for (int64_t h = 0; h < c.heads; ++h) {
-        gather(c.q.of(b, h), c.q.row, c.q.sentence, L, K, q);
-        gather_transposed(c.k.of(b, h), c.k.row, c.k.sentence, M, K, k_columns);
-        gather(c.v.of(b, h), c.v.row, c.v.sentence, M, K, v);
+        gather(c.q.head_of(b, h), c.q.row_stride, c.q.sentence_stride, L, K, q);
+        gather_transposed(c.k.head_of(b, h), c.k.row_stride, c.k.sentence_stride, M, K, k_columns);
+        gather(c.v.head_of(b, h), c.v.row_stride, c.v.sentence_stride, M, K, v);
         multiply(rows_of(q), L, k_columns, K, scores);
         for (int64_t l = 0; l < L; ++l) {
           const int64_t row = (b * c.heads + h) * L + l;
           float* line = scores.row(l);
-          const float* bound = bounds.row(b, l);
+          const float* bound = own.bounds.row(b, l);
           dropout.sample(row);
           for (int64_t m = 0; m < scores.columns; m += LANES) {
-            const Floats score = read_vector(line + m) * c.scale, most = read_vector(bound + m);
-            write_vector(score < most ? score : most, line + m);  // so that a NaN is suppressed too
+            // A NaN becomes its bound: −∞ where masked; else +∞, which makes the row NaN in the softmax.
+            const Floats score = load_vector(line + m) * c.scale, most = load_vector(bound + m);
+            store_vector(score < most ? score : most, line + m);
           }
           softmax(line, scores.columns);
-          store(line, weights + row * scores.columns, scores.columns);
+          convert_row(line, weights + row * scores.columns, scores.columns);
           for (int64_t m = 0; m < scores.columns; m += LANES) {
-            write_vector(read_vector(line + m) * dropout.factors(m), line + m);
+            store_vector(load_vector(line + m) * dropout.factors(m), line + m);
           }
         }
         multiply(rows_of(scores), L, v, M, mixed);
@@ -251,44 +196,63 @@ void attend(const AttentionCall<T>& c, T* weights, T* out) {
   }
 }
 
-// Gradients by q, k and v, as BLHK and BMHK, from the weights that the forward pass kept and the mask drawn again.
+// A thread's working memory, backward.
+template <typename T>
+struct AttentionGradients {
+  explicit AttentionGradients(const AttentionCall<T>& c)
+      : q(c.queries, c.size), k(c.keys, c.size), v_columns(c.size, c.keys), grad(c.queries, c.size),
+        dropped(c.queries, c.keys), by_scores(c.queries, c.keys), by_q(c.queries, c.size), by_memory(c.keys, c.size),
+        dropout(c.dropout_threshold, c.seed, c.keys) {}
+  void clear() {
+    for (Matrix* matrix : {&q, &k, &v_columns, &grad, &dropped, &by_scores, &by_q, &by_memory}) matrix->clear();
+  }
+
+  Matrix q, k, v_columns, grad, dropped, by_scores, by_q, by_memory;
+  RowDropout dropout;
+};
+
+// Gradients by q, k and v, as BLHK and BMHK, from the weights that the forward pass saved and its dropout computed again.
 template <typename T>
 void attend_backward(const AttentionCall<T>& c, const T* weights, const T* grad_out, T* grad_q, T* grad_k, T* grad_v) {
   const int64_t L = c.queries, M = c.keys, K = c.size, width = c.heads * K;
+  const PerThread<AttentionGradients<T>> threads(c);
 #pragma omp parallel
   {
-    Scratch q(L, K), k(M, K), v_columns(K, M), grad(L, K), kept(L, M), by_scores(L, M), by_q(L, K), by_memory(M, K);
-    RowDropout dropout(c.dropout_threshold, c.seed, M);
+    AttentionGradients<T>& own = threads.current();
+    own.clear();
+    Matrix &q = own.q, &k = own.k, &v_columns = own.v_columns, &grad = own.grad, &dropped = own.dropped;
+    Matrix &by_scores = own.by_scores, &by_q = own.by_q, &by_memory = own.by_memory;
+    RowDropout& dropout = own.dropout;
 #pragma omp for collapse(2) schedule(static)
     for (int64_t b = 0; b < c.sentences; ++b) {
       for (int64_t h = 0; h < c.heads; ++h) {
-        gather(c.q.of(b, h), c.q.row, c.q.sentence, L, K, q);
-        gather(c.k.of(b, h), c.k.row, c.k.sentence, M, K, k);
-        gather_transposed(c.v.of(b, h), c.v.row, c.v.sentence, M, K, v_columns);
+        gather(c.q.head_of(b, h), c.q.row_stride, c.q.sentence_stride, L, K, q);
+        gather(c.k.head_of(b, h), c.k.row_stride, c.k.sentence_stride, M, K, k);
+        gather_transposed(c.v.head_of(b, h), c.v.row_stride, c.v.sentence_stride, M, K, v_columns);
         gather(grad_out + b * L * width + h * K, width, L * width, L, K, grad);
         multiply(rows_of(grad), L, v_columns, K, by_scores);
         for (int64_t l = 0; l < L; ++l) {
           const int64_t row = (b * c.heads + h) * L + l;
           dropout.sample(row);
-          const T* weight = weights + row * kept.columns;
-          float *line = by_scores.row(l), *dropped = kept.row(l);
+          const T* weight = weights + row * dropped.columns;
+          float *line = by_scores.row(l), *dropped_line = dropped.row(l);
           Floats sums = {};
-          for (int64_t m = 0; m < kept.columns; m += LANES) {
-            const Floats by_weight = read_vector(line + m) * dropout.factors(m);
-            sums += by_weight * read_vector(weight + m);
-            write_vector(by_weight, line + m);
-            write_vector(read_vector(weight + m) * dropout.factors(m), dropped + m);
+          for (int64_t m = 0; m < dropped.columns; m += LANES) {
+            const Floats by_weight = load_vector(line + m) * dropout.factors(m);
+            sums += by_weight * load_vector(weight + m);
+            store_vector(by_weight, line + m);
+            store_vector(load_vector(weight + m) * dropout.factors(m), dropped_line + m);
           }
-          const float mean = total(sums);
-          for (int64_t m = 0; m < kept.columns; m += LANES) {
-            write_vector(read_vector(weight + m) * (read_vector(line + m) - mean) * c.scale, line + m);
+          const float mean = reduce_add(sums);
+          for (int64_t m = 0; m < dropped.columns; m += LANES) {
+            store_vector(load_vector(weight + m) * (load_vector(line + m) - mean) * c.scale, line + m);
           }
         }
         multiply(rows_of(by_scores), L, k, M, by_q);
         scatter(by_q, grad_q + b * L * width + h * K, width, L, K);
         multiply(columns_of(by_scores), M, q, L, by_memory);
         scatter(by_memory, grad_k + b * M * width + h * K, width, M, K);
-        multiply(columns_of(kept), M, grad, L, by_memory);
+        multiply(columns_of(dropped), M, grad, L, by_memory);
         scatter(by_memory, grad_v + b * M * width + h * K, width, M, K);
       }
     }

@@ -1,31 +1,31 @@
-"""From logits to the gradient of the smoothed cross-entropy, a slice of rows at a time: in C++ or in PyTorch.
+"""From logits to the gradient of the label-smoothed cross-entropy, a slice of rows at a time: in C++ or in PyTorch.
 
-Both overwrite or drop the logits. "But for the even part": what smoothing spreads over all tokens alike is added by
-`loss.py`, which knows how to do that without touching the logits.
+The logits may be overwritten. The uniform part of the smoothing, which is the same for all tokens, is not included:
+`loss.py` adds it without touching the logits.
 
 Shapes: C rows of a slice, V vocabulary.
 """
 
 from __future__ import annotations
 
-import ctypes
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.kernels.loader import SUFFIXES, library, pointer
+from regard.kernels.bindings import SUFFIXES
+from regard.kernels.loader import NativeLibrary, library
 
 
 class SliceLoss(NamedTuple):
-    grad_CV: Tensor  # by the logits, but for the even part of the smoothing
+    grad_CV: Tensor  # by the logits, without the uniform part of the smoothing
     logp_right_C: Tensor  # log p of the right token
     log_sum_C: Tensor  # log Σ exp(logits)
     divergence: Tensor | None = None  # Σ KL(p‖q) + KL(q‖p), with R-Drop
 
 
 def slice_loss(logits_CV: Tensor, targets_C: Tensor, right: float, strength: float) -> SliceLoss:
-    """`right`: the share of the right token, 1 − ε. `strength`: of R-Drop's pull between the halves of the rows."""
+    """`right`: the target probability of the right token, 1 − ε. `strength`: the weight of R-Drop's divergence."""
     native = library() if logits_CV.device.type == "cpu" and logits_CV.dtype in SUFFIXES else None
     if native is not None:
         return native_slice_loss(native, logits_CV, targets_C, right, strength)
@@ -33,23 +33,19 @@ def slice_loss(logits_CV: Tensor, targets_C: Tensor, right: float, strength: flo
 
 
 def native_slice_loss(
-    native: ctypes.CDLL, logits_CV: Tensor, targets_C: Tensor, right: float, strength: float
+    native: NativeLibrary, logits_CV: Tensor, targets_C: Tensor, right: float, strength: float
 ) -> SliceLoss:
     """In place, in one pass over each row."""
     rows, size = logits_CV.shape
     suffix = SUFFIXES[logits_CV.dtype]
     logp_right_C, log_sum_C = torch.empty(2, rows).unbind()
-    share, width = ctypes.c_float(right), ctypes.c_int64(size)
-    ends = (pointer(logp_right_C), pointer(log_sum_C))
     if not strength:
-        kernel = native[f"regard_loss_{suffix}"]
-        kernel(pointer(logits_CV), pointer(targets_C), share, *ends, ctypes.c_int64(rows), width)
+        native[f"loss_{suffix}"](logits_CV, targets_C, right, logp_right_C, log_sum_C, rows, size)
         return SliceLoss(logits_CV, logp_right_C, log_sum_C)
     divergence = torch.empty(rows // 2)
-    kernel = native[f"regard_paired_loss_{suffix}"]
-    pull = ctypes.c_float(strength)
-    pairs = ctypes.c_int64(rows // 2)
-    kernel(pointer(logits_CV), pointer(targets_C), share, pull, *ends, pointer(divergence), pairs, width)
+    native[f"paired_loss_{suffix}"](
+        *(logits_CV, targets_C, right, strength, logp_right_C, log_sum_C, divergence, rows // 2, size)
+    )
     return SliceLoss(logits_CV, logp_right_C, log_sum_C, divergence.sum())
 
 

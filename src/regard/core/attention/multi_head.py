@@ -90,7 +90,7 @@ class MultiHeadAttention(nn.Module):
         listened = self.scores.heard or self.weights.heard
         rate = self.dropout.rate if self.training else 0.0
         if not listened and self.kernel == "auto" and bias is None and short_attention_fits(q, k, v, mask):
-            return short_attention(q, k, v, mask, scale, self.dropout.threshold if self.dropout.training else 0)
+            return short_attention(q, k, v, mask, scale, self.dropout.active_p)
         if not listened and (self.kernel == "fused" or (self.kernel == "auto" and fused_pays(q, k, rate))):
             return fused_attention(q, k, v, mask, scale, bias, rate)[0]
         seen = {"see_scores": self.scores, "see_weights": self.weights} if listened else {}

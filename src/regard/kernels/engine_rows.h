@@ -1,16 +1,19 @@
-// What a translation does between two products, a row at a time.
-// Shapes: D model, H heads, K head size, V vocabulary.
+// What the engine computes between two matrix products, one row at a time: LayerNorm and RMSNorm, the activations, and the
+// most probable next tokens.
+//
+// Called by engine_stream.h and engine_beam.h. Shapes: D model, V vocabulary.
 #pragma once
 
-#include "products.h"
+#include "common.h"
 
 enum Activation { RELU = 0, GELU = 1, SWIGLU = 2, SWISH = 3 };
 
+// (x − mean) / √(variance + eps) · gain + bias; RMSNorm takes the mean as zero.
 struct Norm {
-  const float* gain = nullptr;  // none: no norm at all
+  const float* gain = nullptr;  // null: no norm
   const float* bias = nullptr;
   float eps = 0;
-  bool centred = false;  // LayerNorm; RMSNorm is not
+  bool centred = false;  // true for LayerNorm, false for RMSNorm
 
   void operator()(const float* from, float* to, int64_t size) const {
     float total = 0;
@@ -35,7 +38,7 @@ struct Norm {
 // In place; SwiGLU leaves its result in the first half.
 inline void activate(float* h, int64_t size, Activation kind) {
   switch (kind) {
-    case RELU:  // the product does it
+    case RELU:  // part of the product
       break;
     case GELU:
       for (int64_t i = 0; i < size; ++i) h[i] *= 0.5f * (1.0f + std::erf(h[i] * 0.70710678f));
@@ -53,7 +56,7 @@ inline void activate(float* h, int64_t size, Activation kind) {
 
 constexpr int64_t BLOCK = 4 * LANES;
 
-// The largest of BLOCK values. Written with vectors, because a compiler makes a chain of comparisons of it.
+// The largest of BLOCK values. Written with vectors because a compiler turns the plain loop into a chain of comparisons.
 inline float largest_of_block(const float* values) {
   Floats four[4];
   std::memcpy(four, values, sizeof four);
@@ -63,9 +66,9 @@ inline float largest_of_block(const float* values) {
   return largest;
 }
 
-// The `width` best log-probabilities of a row of logits, best first, the lower token first among equals. `suppressed`
-// tokens are never taken, but count in the softmax; the row is changed. Returns whether it was made of numbers.
-// `highest` has room for the largest of every BLOCK: most blocks need no second look.
+// The `width` largest log-probabilities of a row of logits, largest first, the lower token first among equals. Suppressed
+// tokens are never chosen but count in the softmax; the row is overwritten. Returns false if a logit was NaN or +∞.
+// `highest` has space for the largest of every BLOCK: most blocks need no second look.
 inline bool best_tokens(float* line, int64_t size, const std::vector<int64_t>& suppressed, int64_t width, float* highest,
                        float* best, int64_t* token) {
   const int64_t whole = size / BLOCK;
@@ -97,5 +100,5 @@ inline bool best_tokens(float* line, int64_t size, const std::vector<int64_t>& s
     }
   }
   for (int64_t i = 0; i < width; ++i) best[i] -= log_sum;
-  return !std::isnan(log_sum);  // one NaN or +inf among the logits is enough
+  return !std::isnan(log_sum);  // one NaN or +∞ among the logits makes it NaN
 }

@@ -1,0 +1,169 @@
+// One pass of some rows through a stack of layers, and the working memory that it needs. Per sublayer f:
+//
+//   post-norm: x = norm(x + f(x)),   pre-norm: x = x + f(norm(x))
+//
+// Called by engine_state.h. Shapes: R rows, D model, F feed-forward, N columns of a product.
+#pragma once
+
+#include <mutex>
+
+#include "engine_attention.h"
+#include "engine_model.h"
+
+// Working memory, used again at every step and by later searches, since fresh memory is expensive. Between two products rows
+// are processed a block at a time, so that a block is still in the cache when the second product reads it.
+template <typename NumberFormat>
+struct Workspace {
+  static constexpr int64_t BLOCK_ROWS = 96;
+  InputRows<NumberFormat> input, hidden;  // of the sublayer; of its second product
+  Buffer<float> x, row, qkv, projected, update;
+  AttentionScratch<CacheValue<NumberFormat>> attention;
+  std::vector<AlignedArray<char>> blocks;  // for keys and values
+};
+
+// Idle workspaces.
+template <typename NumberFormat>
+class WorkspacePool {
+ public:
+  std::unique_ptr<Workspace<NumberFormat>> acquire() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (idle_.empty()) {
+      idle_.reserve(count_ + 1);  // so that `release` never allocates
+      auto workspace = std::make_unique<Workspace<NumberFormat>>();
+      ++count_;
+      return workspace;
+    }
+    auto workspace = std::move(idle_.back());
+    idle_.pop_back();
+    return workspace;
+  }
+  void release(std::unique_ptr<Workspace<NumberFormat>> workspace) noexcept {
+    std::lock_guard<std::mutex> lock(mutex_);
+    idle_.push_back(std::move(workspace));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Workspace<NumberFormat>>> idle_;
+  size_t count_ = 0;  // of all workspaces, idle or in use
+};
+
+template <typename NumberFormat>
+class Stream {
+ public:
+  Stream(const Model<NumberFormat>& model, Workspace<NumberFormat>& workspace)
+      : model(model), D(model.sizes.d_model), workspace(workspace) {}
+
+  // x_RD = embedding · scale + position (rotary positions are not added). The first sublayer's input is x, or norm(x) if
+  // pre-norm. The caller has checked the ids.
+  void embed(const int64_t* ids, const int64_t* positions, int64_t count, const float* table,
+             const float* position_table, const Norm& first) {
+    rows = count;
+    positions_ = positions;
+    position_table_ = position_table;
+    workspace.x.at_least(rows, D);
+    workspace.row.at_least(2, D);
+    workspace.input.resize(rows, D);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* from = table + ids[r] * D;
+      float* x = workspace.x.get() + r * D;
+#pragma omp simd
+      for (int64_t d = 0; d < D; ++d) x[d] = from[d] * model.scale;
+      if (position_table && !model.sizes.rotary) {
+        const float* position = position_table + positions[r] * D;
+#pragma omp simd
+        for (int64_t d = 0; d < D; ++d) x[d] += position[d];
+      }
+      set_input(r, x, model.sizes.post ? Norm{} : first);
+    }
+  }
+
+  // projected_RN = input W.
+  const float* project(const PackedLinear<NumberFormat>& linear) {
+    float* projected = workspace.projected.at_least(rows, linear.padded);
+    linear(workspace.input, 0, rows, projected);
+    return projected;
+  }
+
+  // Queries, keys and values of self-attention, with rotary positions applied; rows are `padded` apart.
+  float* project_qkv(const PackedLinear<NumberFormat>& linear) {
+    float* qkv = workspace.qkv.at_least(rows, linear.padded);
+    linear(workspace.input, 0, rows, qkv);
+    if (model.sizes.rotary) {
+      const int64_t K = D / model.sizes.n_heads;
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* cosines_and_sines = position_table_ + positions_[r] * K;
+        for (float* head = qkv + r * linear.padded; head < qkv + r * linear.padded + 2 * D; head += K) {
+          rotate(head, head, K, cosines_and_sines, cosines_and_sines + K / 2);
+        }
+      }
+    }
+    return qkv;
+  }
+
+  // x += W_O (the attention of each row, by `attend(row, out)`), and the norm after it.
+  template <typename Attend>
+  void attend(const PackedLinear<NumberFormat>& out, const Norm& after, Attend attend) {
+    workspace.hidden.resize(rows, D);
+    float* attended = workspace.row.get();
+    for (int64_t r = 0; r < rows; ++r) {
+      attend(r, attended);
+      workspace.hidden.set_row(r, attended);
+    }
+    float* update = workspace.update.at_least(BLOCK_ROWS, out.padded);
+    for (int64_t first = 0; first < rows; first += BLOCK_ROWS) {
+      const int64_t count = std::min(BLOCK_ROWS, rows - first);
+      out(workspace.hidden, first, count, update);
+      for (int64_t r = 0; r < count; ++r) add(first + r, update + r * out.padded, after);
+    }
+  }
+
+  // x += W₂ f(W₁ x), and the norm after it.
+  void feed_forward(const FeedForward<NumberFormat>& ffn, const Norm& after) {
+    const auto kind = static_cast<Activation>(model.sizes.activation);
+    workspace.hidden.resize(BLOCK_ROWS, model.sizes.d_ff);
+    float* hidden = workspace.projected.at_least(BLOCK_ROWS, ffn.up.padded);
+    float* update = workspace.update.at_least(BLOCK_ROWS, ffn.down.padded);
+    for (int64_t first = 0; first < rows; first += BLOCK_ROWS) {
+      const int64_t count = std::min(BLOCK_ROWS, rows - first);
+      ffn.up(workspace.input, first, count, hidden, kind == RELU);
+      for (int64_t r = 0; r < count; ++r) {
+        activate(hidden + r * ffn.up.padded, ffn.up.columns, kind);
+        workspace.hidden.set_row(r, hidden + r * ffn.up.padded);
+      }
+      ffn.down(workspace.hidden, 0, count, update);
+      for (int64_t r = 0; r < count; ++r) add(first + r, update + r * ffn.down.padded, after);
+    }
+  }
+
+  int64_t rows = 0;
+
+ private:
+  static constexpr int64_t BLOCK_ROWS = Workspace<NumberFormat>::BLOCK_ROWS;
+
+  // post: x = norm(x + update), the next input.  pre: x = x + update; the next input is norm(x).
+  void add(int64_t r, const float* update, const Norm& norm) {
+    float *x = workspace.x.get() + r * D, *sum = workspace.row.get() + D;
+#pragma omp simd
+    for (int64_t d = 0; d < D; ++d) sum[d] = x[d] + update[d];
+    if (model.sizes.post) {
+      norm(sum, x, D);
+      workspace.input.set_row(r, x);
+    } else {
+      std::copy_n(sum, D, x);
+      set_input(r, x, norm);
+    }
+  }
+
+  void set_input(int64_t r, const float* x, const Norm& norm) {
+    float* normed = workspace.row.get();
+    if (norm.gain) norm(x, normed, D);
+    workspace.input.set_row(r, norm.gain ? normed : x);
+  }
+
+  const Model<NumberFormat>& model;
+  const int64_t D;
+  Workspace<NumberFormat>& workspace;
+  const int64_t* positions_ = nullptr;
+  const float* position_table_ = nullptr;  // rows of D to add, or of cosines and sines to rotate by
+};
