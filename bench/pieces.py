@@ -108,7 +108,7 @@ def compare_attentions(tokens: int, width: int, repeats: int) -> Comparison:
         "written out": attend(lambda q, k, v: reference_attention(q, k, v, mask, scale, dropout=dropout)[0]),
     }
     if library() is not None:
-        works["regard C++"] = attend(lambda q, k, v: short_attention(q, k, v, mask, scale, dropout.threshold))
+        works["regard C++"] = attend(lambda q, k, v: short_attention(q, k, v, mask, scale, dropout.p))
     what = f"attention in {len(qkv):,} sentences of {LENGTH} tokens, bf16, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's fused", less_is_better=True)
 
@@ -142,7 +142,7 @@ def compare_activations(tokens: int, width: int, repeats: int) -> Comparison:
         "one after the other": there_and_back(lambda: dropout(F.relu(x))),
     }
     if library() is not None:
-        works["regard C++"] = there_and_back(lambda: relu_dropout(x, dropout.threshold))
+        works["regard C++"] = there_and_back(lambda: relu_dropout(x, dropout.p))
     what = f"ReLU and dropout of {tokens:,} x {4 * width} bf16 numbers, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)
 

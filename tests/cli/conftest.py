@@ -14,8 +14,7 @@ import torch
 
 from regard.cli.main import main
 from regard.config import DecodeConfig, TransformerConfig
-from regard.decode import engine
-from regard.kernels import loader, memory
+from regard.kernels import bindings, loader, memory
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
@@ -50,7 +49,7 @@ def _compiled() -> None:
     with suppress(loader.NoKernelsError):
         loader.load()  # in the cache that `doctor` looks into
     loader.library()  # and in this process, by the calls that commands make, whatever cache a test may choose
-    loader.library(engine.SOURCE)
+    loader.library(bindings.ENGINE)
     memory.region()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from regard import __version__, errors
 from regard.cli.main import COMMANDS, main
+from regard.kernels.bindings import Library
 from regard.kernels.loader import load
 
 
@@ -61,19 +62,20 @@ def test_the_first_time_it_says_that_it_compiles(
     regard("--version")  # a second command in one process says things once
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     source = tmp_path / "answer.cpp"
-    source.write_text('extern "C" int answer() { return 42; }\n')
-    load(source)
+    source.write_text('#include "boundary.h"\n')
+    load(Library(source, {}))
     assert capsys.readouterr() == ("", "compiling answer.cpp for this machine, once: some ten seconds\n")
-    load(source)
+    load(Library(source, {}))
     assert capsys.readouterr() == ("", "")
 
 
 def test_the_package_by_itself_is_silent(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from regard.kernels.loader import library; library(Path(sys.argv[1]))"
+        "import sys; from pathlib import Path; from regard.kernels.bindings import Library; "
+        "from regard.kernels.loader import library; assert library(Library(Path(sys.argv[1]), {}))"
     )
     source = tmp_path / "answer.cpp"
-    source.write_text('extern "C" int answer() { return 42; }\n')
+    source.write_text('#include "boundary.h"\n')
     said = subprocess.run(
         [sys.executable, "-c", script, str(source)],
         env={**os.environ, "REGARD_CACHE": str(tmp_path / "cache")},

@@ -112,7 +112,7 @@ def test_relu_and_its_dropout_are_one_kernel_with_the_same_gradient(dtype: torch
         nn.init.normal_(parameter)
     up = torch.randn(50, 20, 64).to(dtype).requires_grad_()
     assert ffn.can_fuse(up)
-    dropped = relu_dropout(up, ffn.dropout.threshold)
+    dropped = relu_dropout(up, ffn.dropout.p)
     positive, rate = up.detach() > 0, 77 / 256
     kept = dropped > 0
     assert not kept[~positive].any()

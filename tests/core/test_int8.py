@@ -1,4 +1,4 @@
-"""Products in int8 are what their bytes say; the bytes are near the numbers, and by chance right on average."""
+"""Products in int8 are those of their bytes, which are near the numbers; stochastic rounding is right on average."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from regard.core.linear import Linear, linear
 from regard.kernels.loader import library
 
 DTYPES = (torch.float32, torch.bfloat16)
-MOST = 126.99  # what the largest of a line becomes, as in int8.h
+MOST = 126.99  # what the largest of a line becomes, as in gemm_pack.h
 
 
 @pytest.fixture(autouse=True)
@@ -55,24 +55,24 @@ def packed_both_ways(matrix: Tensor, left: bool, seed: int = 0) -> tuple[Packed,
     rows=st.integers(1, 70),
     size=st.integers(1, 150),
     left=st.booleans(),
-    chance=st.integers(0, 5),
+    rounding_seed=st.integers(0, 5),
     dtype=st.sampled_from(DTYPES),
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=80, deadline=None)
 def test_bytes_are_near_the_numbers(
-    rows: int, size: int, left: bool, chance: int, dtype: torch.dtype, seed: int
+    rows: int, size: int, left: bool, rounding_seed: int, dtype: torch.dtype, seed: int
 ) -> None:
     torch.manual_seed(seed)
     matrix = (torch.randn(rows, size) * torch.randn(rows, 1).exp() * torch.randn(size).exp()).to(dtype)
-    by_rows, by_columns = packed_both_ways(matrix, left, chance)
+    by_rows, by_columns = packed_both_ways(matrix, left, rounding_seed)
     for packed, wanted in ((by_rows, matrix.double()), (by_columns, matrix.double().T)):
         torch.testing.assert_close(
             packed.scales[: packed.lines].double(), wanted.abs().amax(1) / MOST, rtol=1e-6, atol=0
         )
         assert numbers(packed, left).abs().max() <= 127
         steps = (values(packed, left) - wanted) / packed.scales[: packed.lines, None].double()
-        assert steps.abs().max() <= (1.0 if chance else 0.5) + 1e-3
+        assert steps.abs().max() <= (1.0 if rounding_seed else 0.5) + 1e-3
         if not left:
             assert torch.equal(packed.totals[: packed.lines].double(), numbers(packed, left).sum(1))
 
@@ -113,18 +113,18 @@ def test_the_other_way_round_gives_the_same() -> None:
         assert torch.equal(one.scales, other.scales)
 
 
-def test_chance_is_right_on_average_and_the_same_for_the_same_seed() -> None:
+def test_stochastic_rounding_is_right_on_average_and_the_same_for_the_same_seed() -> None:
     torch.manual_seed(2)
     matrix = torch.randn(32, 200)
     for way in (0, 1):
-        drawn = torch.stack([values(packed_both_ways(matrix, True, seed)[way], True) for seed in range(1, 801)])
+        sampled = torch.stack([values(packed_both_ways(matrix, True, seed)[way], True) for seed in range(1, 801)])
         packed = packed_both_ways(matrix, True, 1)[way]
         wanted, step = (matrix if way == 0 else matrix.T).double(), packed.scales[: packed.lines, None].double()
-        # A draw is off by half a step at the most, in the sense of its standard deviation: of 800 by 0.018.
-        assert ((drawn.mean(0) - wanted) / step).abs().max() < 5 * 0.018
-        assert (((drawn.mean(0) - wanted) / step).mean()).abs() < 5 * 0.018 / matrix.numel() ** 0.5 + 1e-3
-        assert torch.equal(drawn[0], values(packed, True))
-        assert not torch.equal(drawn[0], drawn[1])
+        # The standard deviation of one sample is at most half a step; of the mean of 800, 0.018.
+        assert ((sampled.mean(0) - wanted) / step).abs().max() < 5 * 0.018
+        assert (((sampled.mean(0) - wanted) / step).mean()).abs() < 5 * 0.018 / matrix.numel() ** 0.5 + 1e-3
+        assert torch.equal(sampled[0], values(packed, True))
+        assert not torch.equal(sampled[0], sampled[1])
 
 
 @pytest.mark.parametrize("way", [0, 1])
@@ -187,10 +187,10 @@ def test_gradients_are_right_on_average() -> None:
     grad = torch.randn(128, 48)
     grad[1:] *= 1e-3
     exact = torch.autograd.grad(F.linear(x, weight), (x, weight), grad)
-    drawn = [torch.autograd.grad(int8_linear(x, weight, None), (x, weight), grad) for _ in range(300)]
+    sampled = [torch.autograd.grad(int8_linear(x, weight, None), (x, weight), grad) for _ in range(300)]
     for place in (0, 1):
-        mean = torch.stack([one[place] for one in drawn]).mean(0)
-        first = drawn[0][place]
+        mean = torch.stack([one[place] for one in sampled]).mean(0)
+        first = sampled[0][place]
         assert (mean - exact[place]).norm() < max(
             0.2 * float((first - exact[place]).norm()), 0.01 * exact[place].norm()
         )
@@ -267,6 +267,6 @@ def test_only_while_it_is_trained() -> None:
 
 def test_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason_against(torch.device("cpu")) is None
-    assert "for a CPU" in str(reason_against(torch.device("meta")))
+    assert "need a CPU" in str(reason_against(torch.device("meta")))
     monkeypatch.setenv("REGARD_NATIVE", "0")
     assert "REGARD_NATIVE is 0" in str(reason_against(torch.device("cpu")))

@@ -90,7 +90,7 @@ def test_forward_and_backward_drop_the_same() -> None:
     state = torch.get_rng_state()
     (block.after(x, change) * weight).sum().backward()
     assert change.grad is not None
-    # The same draw with one element changed: where the gradient is 0, the output must not move.
+    # The same mask with one element changed: where the gradient is 0, the output must not move.
     nowhere = (change.grad == 0).nonzero()
     assert len(nowhere) > 300
     moved = change.detach().clone()
@@ -101,7 +101,7 @@ def test_forward_and_backward_drop_the_same() -> None:
     torch.testing.assert_close(again, block.after(x, change.detach()))
 
 
-def test_draws_differ_and_repeat_with_the_seed() -> None:
+def test_masks_differ_and_repeat_with_the_seed() -> None:
     block = Residual(32, "post", "layernorm", 0.5)
     torch.manual_seed(3)
     first, second = dropped(block, 10, 32) != 0, dropped(block, 10, 32) != 0

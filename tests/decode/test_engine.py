@@ -180,7 +180,7 @@ def test_what_is_not_there_is_not_read() -> None:
     for sources, limit, wrong, message in (
         ([[5] * 6], 4, ValueError, "7 tokens, but this model has learned positions for only 6"),
         ([[5]], 7, ValueError, "7 tokens, but this model has learned positions for only 6"),
-        ([[5, VOCABULARY]], 4, IndexError, "source token 96, but this model has only 96"),
+        ([[5, VOCABULARY]], 4, IndexError, "source token 96 at position 1 is out of range: it must be from 0 to 95"),
     ):
         with pytest.raises(wrong, match=message):
             beam_search(

@@ -1,7 +1,8 @@
-"""Compiling the kernels and keeping them: by several at once, with a compiler that fails, where nothing can be kept."""
+"""Compiling and storing the kernels: several at once, with a compiler that fails, where nothing can be stored."""
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import platform
 import shutil
@@ -9,8 +10,32 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
-from regard.kernels.loader import NoKernelsError, fingerprint, library, load
+from regard.kernels import loader
+from regard.kernels.bindings import ENGINE, MEMORY, TRAINING, BeamCall, Library, PackedMatrix
+from regard.kernels.loader import NativeLibrary, NoKernelsError, RefusedLibraryError, fingerprint, library, load
+
+ANSWER = """
+#include "boundary.h"
+struct Point { int64_t x; float y; };
+extern "C" int32_t regard_answer(int64_t* to) { return guarded([=] { *to = 42; }); }
+extern "C" int32_t regard_fail(int32_t how) {
+  return guarded([=] {
+    if (how == 1) throw std::bad_alloc();
+    if (how == 2) throw std::length_error("vector");
+    if (how == 3) throw std::out_of_range("token 7 is out of range");
+    if (how == 4) throw std::invalid_argument("wrong argument");
+    if (how == 5) throw std::runtime_error("something else");
+    if (how == 6) throw 42;
+  });
+}
+EXPORT_LAYOUT(Point, Point, FIELD(Point, x), FIELD(Point, y))
+"""
+
+
+class Point(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_int64), ("y", ctypes.c_float))
 
 
 @pytest.fixture
@@ -20,69 +45,186 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def answer(tmp_path: Path) -> Library:
     if shutil.which("g++") is None:
         pytest.skip("there is no C++ compiler here")
     path = tmp_path / "answer.cpp"
-    path.write_text('extern "C" int answer() { return 42; }\n')
-    return path
+    path.write_text(ANSWER)
+    return Library(path, {"answer": (ctypes.POINTER(ctypes.c_int64),), "fail": (ctypes.c_int32,)}, (Point,))
 
 
-def test_several_threads_may_compile_at_once(source: Path, cache: Path) -> None:
+def ask(native: NativeLibrary | None) -> int:
+    assert native is not None
+    found = ctypes.c_int64()
+    native["answer"](ctypes.byref(found))
+    return found.value
+
+
+def test_several_threads_may_compile_at_once(answer: Library, cache: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(library, [source] * 4))
-    assert [None if kernels is None else kernels.answer() for kernels in found] == [42] * 4
-    assert library(source) is not None
+        found = list(pool.map(library, [answer] * 4))
+    assert [ask(native) for native in found] == [42] * 4
+    assert library(answer) is not None
     assert [path.suffix for path in cache.iterdir()] == [".so"]
 
 
-def test_compiling_is_logged_when_it_happens(source: Path, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_compiling_is_logged_when_it_happens(answer: Library, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "regard")
-    load(source)
+    load(answer)
     assert caplog.messages == ["compiling answer.cpp for this machine, once: some ten seconds"]
-    load(source)
+    load(answer)
     assert len(caplog.messages) == 1
 
 
-def test_what_does_not_compile_leaves_nothing(source: Path, cache: Path) -> None:
-    source.write_text("this is no C++")
-    assert library(source) is None
+def test_what_does_not_compile_leaves_nothing(answer: Library, cache: Path) -> None:
+    answer.source.write_text("this is no C++")
+    assert library(answer) is None
     assert list(cache.iterdir()) == []
 
 
-def test_where_nothing_can_be_kept_there_are_no_kernels(source: Path, cache: Path) -> None:
+def test_where_nothing_can_be_stored_there_are_no_kernels(answer: Library, cache: Path) -> None:
     cache.parent.write_text("a file where the folder should be")
-    assert library(source) is None
+    assert library(answer) is None
 
 
-def test_without_a_home_there_are_no_kernels(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_there_are_no_kernels(answer: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("REGARD_CACHE", raising=False)
     monkeypatch.setattr(Path, "home", nowhere)
-    assert library(source) is None
+    assert library(answer) is None
 
 
-def test_another_c_library_has_kernels_of_its_own(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_c_library_has_kernels_of_its_own(answer: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two containers may share a home, a processor and the name of the compiler."""
-    here = fingerprint(source, "g++")
+    here = fingerprint(answer.source, "g++")
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "0.1"))
-    assert fingerprint(source, "g++") != here
+    assert fingerprint(answer.source, "g++") != here
 
 
-def test_why_there_are_none(source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_there_are_none(answer: Library, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.parent.write_text("a file where the folder should be")
-    with pytest.raises(NoKernelsError, match=f"cannot be kept in the cache: .*{cache.parent.name}"):
-        load(source)
+    with pytest.raises(NoKernelsError, match=f"cannot be stored in the cache: .*{cache.parent.name}"):
+        load(answer)
     cache.parent.unlink()
-    source.write_text("this is no C++")
+    answer.source.write_text("this is no C++")
     with pytest.raises(NoKernelsError, match=r"g\+\+ cannot compile them: ."):
-        load(source)
+        load(answer)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(NoKernelsError, match="need a C\\+\\+ compiler"):
-        load(source)
+        load(answer)
     monkeypatch.setenv("REGARD_NATIVE", "0")
     with pytest.raises(NoKernelsError, match="REGARD_NATIVE is 0"):
-        load(source)
+        load(answer)
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        (1, MemoryError, "could not allocate"),
+        (2, MemoryError, "could not allocate"),
+        (3, IndexError, "token 7 is out of range"),
+        (4, ValueError, "wrong argument"),
+        (5, RuntimeError, "something else"),
+        (6, RuntimeError, "unknown exception"),
+    ],
+)
+def test_an_exception_in_c_becomes_one_in_python(
+    answer: Library, cache: Path, how: int, error: type[Exception], message: str
+) -> None:
+    native = load(answer)
+    native["fail"](0)
+    with pytest.raises(error, match=rf"{message}.* \(in regard_fail\)$"):
+        native["fail"](how)
+    assert ask(native) == 42
+
+
+def shifted(structure: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    """A structure of the same name with one more field in front."""
+    return type(structure.__name__, (ctypes.Structure,), {"_fields_": (("more", ctypes.c_int32), *structure._fields_)})
+
+
+def narrowed(structure: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    """The same offsets and size, but the last field is smaller than its padding."""
+    *others, (name, _) = structure._fields_  # type: ignore[misc]
+    return type(structure.__name__, (ctypes.Structure,), {"_fields_": (*others, (name, ctypes.c_int16))})
+
+
+@pytest.mark.parametrize("tamper", [shifted, narrowed])
+def test_a_structure_with_another_layout_is_refused(
+    answer: Library, cache: Path, caplog: pytest.LogCaptureFixture, tamper: object
+) -> None:
+    assert callable(tamper)
+    wrong = Library(answer.source, answer.functions, (tamper(Point),))
+    with pytest.raises(RefusedLibraryError, match=r"Point has another layout.*\[16, 0, 8, 8, 4\]"):
+        load(wrong)
+    assert library(wrong) is None
+    assert caplog.messages[-1].startswith("the kernels of answer.cpp are not used: the structure Point")
+    assert library(answer) is not None
+
+
+@pytest.mark.parametrize(("whole", "structure"), [(TRAINING, PackedMatrix), (ENGINE, BeamCall)])
+def test_the_kernels_with_a_tampered_structure_are_refused(whole: Library, structure: type[ctypes.Structure]) -> None:
+    assert library(whole) is not None, "this test needs a C++ compiler"
+    wrong = Library(whole.source, whole.functions, (shifted(structure),), whole.returning_nothing, whole.flags)
+    with pytest.raises(RefusedLibraryError, match=structure.__name__):
+        load(wrong)
+
+
+def test_a_missing_function_is_refused(answer: Library, cache: Path) -> None:
+    with pytest.raises(RefusedLibraryError, match="no function regard_other"):
+        load(Library(answer.source, {"other": ()}))
+    with pytest.raises(RefusedLibraryError, match="no function regard_layout_PackedMatrix"):
+        load(Library(answer.source, {}, (PackedMatrix,)))
+
+
+def test_every_exported_function_is_bound() -> None:
+    """What the sources export is what bindings.py lists; ctypes would take any argument for the rest."""
+    for whole in (TRAINING, ENGINE, MEMORY):
+        native = library(whole)
+        assert native is not None, "this test needs a C++ compiler"
+        text = whole.source.read_text("utf-8")
+        names = {word.split("(")[0].removesuffix("_##suffix") for word in text.split("regard_")[1:] if "(" in word[:40]}
+        bound = {name.removesuffix("_float32").removesuffix("_bfloat16") for name in whole.functions}
+        assert names == bound
+        for name, function in native.functions.items():
+            assert function.argtypes == whole.functions[name]
+
+
+WRONG_CALLS = {
+    "another type": lambda x: (x.double(), x, 0.1, x, 3),
+    "not dense": lambda x: (x.T, x, 0.1, x, 3),
+    "an address": lambda x: (x.data_ptr(), x, 0.1, x, 3),
+    "nothing": lambda x: (None, x, 0.1, x, 3),
+    "another device": lambda x: (x.to("meta"), x, 0.1, x, 3),
+    "a number for a tensor": lambda x: (x, x, x, x, 3),
+    "a float for a count": lambda x: (x, x, 0.1, x, 3.0),
+}
+
+
+@pytest.mark.parametrize("how", WRONG_CALLS)
+def test_a_wrong_argument_raises(how: str) -> None:
+    native = library()
+    assert native is not None, "this test needs a C++ compiler"
+    x = torch.ones(2, 3)
+    with pytest.raises(ctypes.ArgumentError):
+        native["relu_dropout_backward_float32"](*WRONG_CALLS[how](x))
+    native["relu_dropout_backward_float32"](x, x, 0.5, x, 6)
+    assert torch.equal(x, torch.full((2, 3), 0.5))
+
+
+def test_too_few_arguments_raise() -> None:
+    assert library() is not None, "this test needs a C++ compiler"
+    with pytest.raises(TypeError, match="at least 5 arguments"):
+        loader.kernel("relu_dropout_backward", torch.float32)()
+
+
+def test_a_structure_for_another_raises() -> None:
+    native = library(ENGINE)
+    assert native is not None, "this test needs a C++ compiler"
+    with pytest.raises(ctypes.ArgumentError):
+        native["begin"](None, ctypes.byref(BeamCall()), None)
+    with pytest.raises(ValueError, match="null pointer"):
+        native["begin"](None, None, None)

@@ -1,8 +1,7 @@
-"""Tensors in memory that is kept: none stands in another's place, and new sizes take no more of it."""
+"""Tensors in the memory region: they do not overlap, and new sizes need no more memory."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -22,7 +21,7 @@ def _kept() -> Iterator[None]:
     assert keep_freed_memory()
     yield
     if (kept := region()) is not None:
-        kept.regard_keep_memory(ctypes.c_bool(False))
+        kept["use_region"](False)
 
 
 def fill_and_free(sizes: list[int], leave: int) -> None:
@@ -59,9 +58,9 @@ def test_tensors_outlive_the_setting() -> None:
     kept = region()
     assert kept is not None, "this test needs a C++ compiler"
     inside = torch.ones(100_000)
-    kept.regard_keep_memory(ctypes.c_bool(False))
+    kept["use_region"](False)
     outside = torch.ones(100_000)
-    kept.regard_keep_memory(ctypes.c_bool(True))
+    kept["use_region"](True)
     assert float(inside.sum() + outside.sum()) == 200_000
     del inside, outside
     assert float(torch.ones(100_000).sum()) == 100_000

@@ -182,5 +182,5 @@ def test_the_loss_reported_is_the_mean_over_the_tokens_of_all_steps(make_trainer
 
 def test_int8_without_kernels_is_refused(make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGARD_NATIVE", "0")
-    with pytest.raises(ConfigError, match=r"train\.precision = 'int8', but the kernels cannot be had: .*REGARD_NATIVE"):
+    with pytest.raises(ConfigError, match=r"'int8', but the C\+\+ kernels are not available: .*REGARD_NATIVE"):
         make_trainer("train.precision=int8")

@@ -2,9 +2,9 @@
 
 All three products of a linear map: y = x Wᵀ, and backward by x and by W. Each factor is quantised just before the
 product, with a scale for every row (or column) along which the product sums; sums are exact; weights, gradients and
-everything between products keep their precision. Gradients are stochastically rounded, so that their mean is right. As in
-torchao's int8 training (Thien Tran, 2024) and SwitchBack (Wortsman et al. 2023), which computes the product by W in 16
-bits.
+everything between products keep their precision. Gradients are stochastically rounded, so that their mean is right.
+As in torchao's int8 training (Thien Tran, 2024) and SwitchBack (Wortsman et al. 2023), which computes the product by W
+in 16 bits.
 
 The kernels are in gemm.h and gemm_pack.h. Without them, or where they do not fit, linear.py computes the product in
 the input's dtype (`reason_against` tells a training run why).

@@ -1,8 +1,8 @@
 """Add & norm (the paper, section 3.1): what surrounds every sublayer.
 
 In training these steps are bound by memory, not by computation: an addition, a dropout, two statistics. The C++ kernel
-does them in one pass over each row, forward and backward, and computes its dropout mask from a counter instead of storing
-it. Where an activation is observed, PyTorch computes the steps one by one.
+does them in one pass over each row, forward and backward, and computes its dropout mask from a counter instead of
+storing it. Where an activation is observed, PyTorch computes the steps one by one.
 
 Shapes: ...D in, ...D out.
 """

@@ -196,9 +196,7 @@ class Engine:
             *(array_address(totals, np.float32), array_address(lengths, np.int64), array_address(finished, np.int8)),
         )
         not_finite = ctypes.c_int64()
-        self.native["search"](
-            *(self.handle, sources.reference, ctypes.byref(call), BOS, EOS, ctypes.byref(not_finite))
-        )
+        self.native["search"](*(self.handle, sources.reference, ctypes.byref(call), BOS, EOS, ctypes.byref(not_finite)))
         if not_finite.value:
             raise non_finite_error(not_finite.value)
         results: list[list[Hypothesis]] = [[] for _ in src_BM]

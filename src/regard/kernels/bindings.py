@@ -4,11 +4,11 @@
 argument types, so that a call with a wrong type raises `ctypes.ArgumentError`. Every function returns a status, which
 the loader turns into an exception; those that free return nothing.
 
-| library  | kernels                                                          | fallback without a compiler              |
-|----------|------------------------------------------------------------------|------------------------------------------|
-| TRAINING | loss, add & norm, ReLU, rotary positions, short attention, int8  | PyTorch, in the file that calls the kernel |
-| ENGINE   | a Transformer and its beam search                                | the model itself and decode/beam.py      |
-| MEMORY   | a memory region for large tensors                                | glibc's mallopt (memory.py)              |
+| library  | kernels                                                         | fallback                            |
+|----------|-----------------------------------------------------------------|-------------------------------------|
+| TRAINING | loss, add & norm, ReLU, rotary positions, short attention, int8 | PyTorch, in the file that calls it  |
+| ENGINE   | a Transformer and its beam search                               | the model itself and decode/beam.py |
+| MEMORY   | a memory region for large tensors                               | glibc's mallopt (memory.py)         |
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ADDRESS = ctypes.c_void_p
 
 
 def address_of(tensor: Tensor, dtype: torch.dtype) -> int:
-    """Where a tensor's numbers are, for a structure that a kernel reads. They must be of this type, dense and on the CPU."""
+    """The address of a tensor's numbers, which must be of this type, dense and on the CPU."""
     if tensor.dtype != dtype or tensor.device.type != "cpu" or not tensor.is_contiguous():
         raise TypeError(
             f"a kernel takes a contiguous CPU tensor of {dtype}, "

@@ -60,7 +60,7 @@ class NativeLibrary:
             if name in expected.returning_nothing:
                 function.restype = None
             else:
-                function.restype, function.errcheck = ctypes.c_int32, self.check  # type: ignore[assignment]
+                function.restype, function.errcheck = ctypes.c_int32, self.check
             self.functions[name] = function
 
     def __getitem__(self, name: str) -> Any:
@@ -70,7 +70,7 @@ class NativeLibrary:
         """Raise what a call's status means."""
         if status != 0:
             message = (self.last_error() or b"").decode(errors="replace")
-            raise STATUS_ERRORS.get(status, RuntimeError)(f"{function.__name__}: {message}")
+            raise STATUS_ERRORS.get(status, RuntimeError)(f"{message} (in {function.__name__})")
 
 
 def find(compiled: ctypes.CDLL, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The matrix products of the loss over the vocabulary, a slice of positions at a time: in the hidden vectors' dtype or int8.
+"""The matrix products of the loss over the vocabulary, a slice of positions at a time: in PyTorch or in int8.
 
 Three per slice: hidden vectors to logits; the logits' gradient back to the hidden vectors and to the weight matrix,
 whose gradient is summed over the slices.

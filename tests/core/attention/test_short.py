@@ -98,11 +98,11 @@ def test_a_query_that_may_see_nothing_is_no_number_as_in_pytorch() -> None:
     torch.testing.assert_close(out[0, 0, 0], reference_attention(q, k, v, mask, 0.5)[0][0, 0, 0])
 
 
-def dropped_weights(batch: int, n_heads: int, length: int, threshold: int) -> Tensor:
+def dropped_weights(batch: int, n_heads: int, length: int, dropout: float) -> Tensor:
     """What dropout leaves of even weights, times their number: values that are unit vectors show it."""
     q = torch.zeros(batch, n_heads, length, length)
     v = torch.eye(length).expand(batch, n_heads, length, length).clone().requires_grad_()
-    out = short_attention(q, q, v, None, 1.0, threshold)
+    out = short_attention(q, q, v, None, 1.0, dropout)
     weight = torch.randn(out.shape)
     (out * weight).sum().backward()
     assert v.grad is not None
@@ -112,7 +112,7 @@ def dropped_weights(batch: int, n_heads: int, length: int, threshold: int) -> Te
 
 def test_dropout_has_its_rate_and_scale_and_is_the_same_in_the_backward_pass() -> None:
     torch.manual_seed(1)
-    factors = dropped_weights(60, 4, 24, 77)
+    factors = dropped_weights(60, 4, 24, 77 / 256)
     rate, kept = 77 / 256, factors > 0
     assert abs(1 - kept.float().mean().item() - rate) < 0.006
     torch.testing.assert_close(factors[kept], torch.full_like(factors[kept], 1 / (1 - rate)))
@@ -126,7 +126,7 @@ def test_the_gradient_by_queries_and_keys_knows_the_dropout() -> None:
     torch.manual_seed(2)
     q, k = (torch.randn(3, 2, 9, 9, dtype=torch.float32, requires_grad=True) for _ in range(2))
     v = torch.eye(9).expand(3, 2, 9, 9)
-    out = short_attention(q, k, v, None, 1 / 3, 100)
+    out = short_attention(q, k, v, None, 1 / 3, 100 / 256)
     weight = torch.randn(out.shape)
     ours = torch.autograd.grad((out * weight).sum(), (q, k))
     even = (q @ k.mT / 3).softmax(-1)
@@ -136,11 +136,11 @@ def test_the_gradient_by_queries_and_keys_knows_the_dropout() -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_draws_differ_and_repeat_with_the_seed() -> None:
+def test_masks_differ_and_repeat_with_the_seed() -> None:
     torch.manual_seed(3)
-    first, second = (dropped_weights(2, 2, 10, 128) for _ in range(2))
+    first, second = (dropped_weights(2, 2, 10, 0.5) for _ in range(2))
     torch.manual_seed(3)
-    assert torch.equal(dropped_weights(2, 2, 10, 128), first)
+    assert torch.equal(dropped_weights(2, 2, 10, 0.5), first)
     assert not torch.equal(first, second)
 
 

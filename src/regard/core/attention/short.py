@@ -27,9 +27,7 @@ def _call(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, threshold: int, seed: int
 ) -> AttentionCall:
     heads = map(HeadRows.of, (q, k, v))
-    return AttentionCall(
-        *heads, AttentionMask.of(mask), *q.shape[:3], k.shape[2], q.shape[3], scale, threshold, seed
-    )
+    return AttentionCall(*heads, AttentionMask.of(mask), *q.shape[:3], k.shape[2], q.shape[3], scale, threshold, seed)
 
 
 def fits(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask: Tensor | None) -> bool:
