@@ -29,7 +29,7 @@ def test_refusals(regard: Any, make_model: Any, tmp_path: Path) -> None:
     model = make_model(tmp_path / "model")
     said = regard("import", model, "-o", tmp_path / "out")
     assert said.code == 4
-    assert "has no model_type, so it is not that of a model" in said.err
+    assert "has no model_type, so it does not describe a model" in said.err
     said = regard("import", tmp_path / "nowhere", "-o", tmp_path / "out")
     assert (said.code, said.err) == (4, f"regard: there is no folder at {tmp_path / 'nowhere'}\n")
     said = regard("export", "hf", model, "-o", model)

@@ -103,8 +103,8 @@ def marian_folder(tmp_path: Path) -> MarianFolder:
             tgt = write_list(folder / "target_vocab.json", pieces_of(target))
         else:
             src = tgt = write_list(folder / "vocab.json", [*tags, *pieces_of(source), *pieces_of(target)])
-        spoken = {"source_lang": "en", "target_lang": "ne", "separate_vocabs": separate}
-        (folder / "tokenizer_config.json").write_text(json.dumps(spoken), "utf-8")
+        tokenizer_config = {"source_lang": "en", "target_lang": "ne", "separate_vocabs": separate}
+        (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config), "utf-8")
         sizes: dict[str, Any] = {
             **{"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48},
             **{"encoder_attention_heads": 4, "decoder_attention_heads": 4, "max_position_embeddings": 128},

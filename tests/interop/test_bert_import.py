@@ -154,14 +154,14 @@ def test_the_first_berts_have_other_names_for_norms(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "change", "said"),
     [
-        ("config.json", {"hidden_act": "tanh"}, "hidden_act = 'tanh' is not something Regard has"),
+        ("config.json", {"hidden_act": "tanh"}, "hidden_act = 'tanh' is not supported"),
         ("config.json", {"is_decoder": True}, "is_decoder = True"),
         ("config.json", {"vocab_size": 5}, "the tokenizer has 20 pieces, the model only 5"),
-        ("config.json", {"num_hidden_layers": 1}, "tensors that this kind of model does not: encoder.layer.1"),
+        ("config.json", {"num_hidden_layers": 1}, "tensors that Regard has no use for: encoder.layer.1"),
         ("config.json", {"num_hidden_layers": 3}, "the weights have no encoder.layer.2"),
         ("tokenizer_config.json", {"strip_accents": True, "do_lower_case": False}, "strip_accents = True"),
         ("tokenizer_config.json", {"tokenize_chinese_chars": False}, "tokenize_chinese_chars = False"),
-        ("tokenizer.json", {"model": {"type": "BPE"}}, "not that of a BERT"),
+        ("tokenizer.json", {"model": {"type": "BPE"}}, "not a WordPiece tokenizer"),
         ("tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
     ],
 )
@@ -192,7 +192,7 @@ def test_other_answers_than_one_class_of_several_are_refused(tmp_path: Path, cha
 
 def test_a_regression_is_refused(tmp_path: Path) -> None:
     save(tmp_path / "hf", "BertForSequenceClassification", num_labels=1)
-    with pytest.raises(ModelFolderError, match="the classifier gives one number"):
+    with pytest.raises(ModelFolderError, match="the classifier has one output"):
         import_folder(tmp_path / "hf", tmp_path / "ours")
 
 

@@ -85,7 +85,7 @@ def test_the_published_settings_are_understood() -> None:
     """As they stand in the config.json that DeepSeek published: the preset, with its stretched positions."""
     from regard.config import PRESETS, VOCABULARIES, DeepSeekConfig, FamilyConfig, convert, with_vocabulary
     from regard.interop.huggingface.deepseek import deepseek_config
-    from regard.interop.huggingface.folder import ForeignConfig
+    from regard.interop.huggingface.folder import HuggingFaceConfig
 
     published = {
         "attention_bias": False, "first_k_dense_replace": 3, "hidden_act": "silu", "hidden_size": 7168,
@@ -102,7 +102,7 @@ def test_the_published_settings_are_understood() -> None:
     }  # fmt: skip
     preset = with_vocabulary(convert(FamilyConfig, PRESETS["deepseek-v3"], "model"), VOCABULARIES["deepseek-v3"])
     assert isinstance(preset, DeepSeekConfig)
-    assert deepseek_config(ForeignConfig(published, Path("config.json"))) == preset
+    assert deepseek_config(HuggingFaceConfig(published, Path("config.json"))) == preset
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,11 @@ def test_the_published_settings_are_understood() -> None:
         ({"quantization_config": {"quant_method": "fp8"}}, "quantised weights"),
         ({"hidden_act": "gelu"}, "hidden_act = 'gelu'"),
         ({"scoring_func": "softmax"}, "scoring_func = 'softmax'"),
-        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, "rotary positions of the kind 'linear'"),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, "rope_type = 'linear' is not supported"),
         ({"rope_parameters": {**YARN, "mscale": 0.7}}, "mscale = 0.7"),
         ({"num_key_value_heads": 1}, "num_key_value_heads = 1"),
         ({"hidden_size": 18}, "has the shape"),
-        ({"num_hidden_layers": 2}, "tensors that this kind of model does not"),
+        ({"num_hidden_layers": 2}, "tensors that Regard has no use for"),
     ],
 )
 def test_what_regard_does_not_have_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:

@@ -89,12 +89,12 @@ def test_vocabularies_of_both_kinds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "change", "said"),
     [
-        ("config.json", {"activation_function": "tanh"}, "activation_function = 'tanh' is not something Regard has"),
+        ("config.json", {"activation_function": "tanh"}, "activation_function = 'tanh' is not supported"),
         ("config.json", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
         ("config.json", {"vocab_size": 5}, "the tokenizer has 261 pieces, the model only 5"),
-        ("config.json", {"n_layer": 1}, "tensors that this kind of model does not: h.1"),
+        ("config.json", {"n_layer": 1}, "tensors that Regard has no use for: h.1"),
         ("tokenizer_config.json", {"add_prefix_space": True}, "add_prefix_space = True"),
-        ("tokenizer.json", {"model": {"type": "WordPiece"}}, "not that of a GPT-2"),
+        ("tokenizer.json", {"model": {"type": "WordPiece"}}, "not a byte-level BPE tokenizer"),
     ],
 )
 def test_what_is_not_ours_is_refused(tmp_path: Path, file: str, change: dict[str, Any], said: str) -> None:
@@ -112,7 +112,7 @@ def test_an_output_of_its_own_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "hf" / "model.safetensors"
     tensors = load_file(path)
     save_file({**tensors, "lm_head.weight": torch.randn(len(VOCABULARY), 16)}, path)
-    with pytest.raises(ModelFolderError, match="a matrix of its own"):
+    with pytest.raises(ModelFolderError, match="a separate matrix"):
         import_folder(tmp_path / "hf", tmp_path / "ours")
     save_file({**tensors, "h.0.attn.bias": torch.ones(1, 1, 4, 4)}, path)  # an old folder's mask
     import_folder(tmp_path / "hf", tmp_path / "ours")

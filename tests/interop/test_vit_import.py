@@ -108,7 +108,7 @@ def test_classes_without_names_have_numbers(tmp_path: Path) -> None:
         ({"hidden_act": "relu"}, "hidden_act = 'relu'"),
         ({"image_size": [12, 16]}, "square images"),
         ({"id2label": {"0": "cat"}}, "does not name the model's 4 classes"),
-        ({"num_hidden_layers": 1}, "tensors that this kind of model does not"),
+        ({"num_hidden_layers": 1}, "tensors that Regard has no use for"),
         ({"patch_size": 6}, "has the shape"),
     ],
 )

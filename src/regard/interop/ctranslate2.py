@@ -21,7 +21,7 @@ from regard.tokenizers.pair import TokenizerPair
 from regard.tokenizers.sentencepiece import SentencePieceModel
 from regard.tokenizers.special_ids import BOS, EOS, UNK
 
-LONGEST = 2048  # places in the table of positions that CTranslate2 gets
+MAX_POSITIONS = 2048  # rows of the position table, which has a fixed size in CTranslate2
 GATED = ("swiglu", "geglu")
 SUPPORT = Support(
     "the export to CTranslate2",
@@ -43,8 +43,8 @@ SUPPORT = Support(
 )
 Weights = dict[str, np.ndarray]
 
-# Options of CTranslate2's translate_batch: it has to be told what a model trained here never writes, and that a
-# translation may end at once.
+# Options of CTranslate2's translate_batch, for the same search as here: special tokens are suppressed, and an empty
+# translation is allowed.
 SEARCH_RULES = {"suppress_sequences": [["<pad>"], ["<unk>"], ["<s>"]], "min_decoding_length": 0}
 
 
@@ -99,7 +99,7 @@ def build_spec(description: ModelDescription, weights: Weights) -> Any:
 
 
 def fill_ends(spec: Any, config: TransformerConfig, weights: Weights) -> None:
-    """Embeddings, positions, the last norms and the output."""
+    """Embeddings, positions, final norms and output."""
     target = weights["tgt_embedding.weight"]
     source = weights.get("src_embedding.weight", target)
     spec.encoder.embeddings[0].weight = source
@@ -118,14 +118,14 @@ def position_table(name: str, config: TransformerConfig, weights: Weights) -> np
     if config.position == "learned":
         return weights[f"{name}.table_LD"]
     if config.position == "none":
-        return np.zeros((LONGEST, config.d_model), np.float32)
+        return np.zeros((MAX_POSITIONS, config.d_model), np.float32)
     from regard.core.positions import sinusoids
 
-    return sinusoids(LONGEST, config.d_model).float().numpy()
+    return sinusoids(MAX_POSITIONS, config.d_model).float().numpy()
 
 
 def fill_attention(spec: Any, name: str, around: str, weights: Weights) -> None:
-    """Self-attention has W_Q, W_K, W_V in one matrix, as here; cross-attention has W_Q apart."""
+    """Self-attention has W_Q, W_K and W_V in one matrix, as here; cross-attention has W_Q separate."""
     weight, bias = weights[f"{name}.qkv.weight"], weights[f"{name}.qkv.bias"]
     d_model = weight.shape[1]
     cuts = [(0, 3 * d_model)] if len(spec.linear) == 2 else [(0, d_model), (d_model, 3 * d_model)]

@@ -1,8 +1,8 @@
-"""BERT (Devlin et al. 2019) from a Hugging Face folder, with whatever heads it was saved with.
+"""Import of BERT (Devlin et al. 2019) with the heads it was saved with.
 
-Query, key and value become one matrix; all else is the same under other names. The heads are told by the weights:
-`cls.predictions` guesses masked words, `cls.seq_relationship` next sentences, and `classifier` classifies texts or,
-where the folder's architecture is BertForTokenClassification, tokens.
+Query, key and value become one matrix; the rest is renamed. The weights determine the heads: `cls.predictions` predicts
+masked tokens, `cls.seq_relationship` next sentences, and `classifier` classifies texts or, where the folder's
+architecture is BertForTokenClassification, tokens.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.config import BertConfig, BertHead, DecodeConfig, FeedForwardKind
 from regard.errors import ConfigError, ModelFolderError
-from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
 from regard.model_folder.folder import ModelDescription
 from regard.tokenizers import wordpiece
 from regard.tokenizers.wordpiece import WordPieceTokenizer
@@ -30,7 +30,7 @@ TOKENIZER_CONFIG, TOKENIZER_JSON = "tokenizer_config.json", "tokenizer.json"
 Weights = dict[str, np.ndarray]
 
 
-def import_bert(folder: ForeignFolder) -> Imported:
+def import_bert(folder: HuggingFaceFolder) -> Imported:
     tokenizer = read_wordpiece(folder)
     tensors = folder.tensors()
     tensors.strip("bert.")
@@ -47,7 +47,7 @@ def import_bert(folder: ForeignFolder) -> Imported:
     return Imported(description, weights)
 
 
-def bert_config(config: ForeignConfig, tensors: ForeignTensors) -> BertConfig:
+def bert_config(config: HuggingFaceConfig, tensors: HuggingFaceTensors) -> BertConfig:
     config.require("position_embedding_type", "absolute", default="absolute")
     for name in ("is_decoder", "add_cross_attention"):
         config.require(name, False, default=False)
@@ -62,7 +62,9 @@ def bert_config(config: ForeignConfig, tensors: ForeignTensors) -> BertConfig:
         n_labels = len(tensors.left["classifier.weight"])
         config.require("problem_type", None, "single_label_classification")
         if n_labels < 2:
-            raise ModelFolderError(f"{config.where}: the classifier gives one number; Regard's tells classes apart")
+            raise ModelFolderError(
+                f"{config.where}: the classifier has one output; Regard supports classification only, not regression"
+            )
     return BertConfig(
         d_model=config.number("hidden_size"),
         n_heads=config.number("num_attention_heads"),
@@ -81,14 +83,14 @@ def bert_config(config: ForeignConfig, tensors: ForeignTensors) -> BertConfig:
     )
 
 
-def bert_weights(tensors: ForeignTensors, config: BertConfig) -> Weights:
-    """Their tensors under our names, every one of them used."""
+def bert_weights(tensors: HuggingFaceTensors, config: BertConfig) -> Weights:
+    """Their tensors by our names, all of them used."""
     d_model, d_ff = config.d_model, config.d_ff
     weights: Weights = {
         "embedding.weight": tensors.take("embeddings.word_embeddings.weight", config.vocab_size, d_model),
         "positions.table_LD": tensors.take("embeddings.position_embeddings.weight", config.max_positions, d_model),
         "segments.weight": tensors.take("embeddings.token_type_embeddings.weight", config.n_segments, d_model),
-        **both(tensors, "first_norm", "embeddings.LayerNorm", d_model),
+        **weight_and_bias(tensors, "first_norm", "embeddings.LayerNorm", d_model),
     }
     for i in range(config.n_layers):
         ours, theirs = f"layers.{i}", f"encoder.layer.{i}"
@@ -98,43 +100,47 @@ def bert_weights(tensors: ForeignTensors, config: BertConfig) -> Weights:
                 tensors.take(f"{theirs}.attention.self.{part}.{kind}", *shape) for part in ("query", "key", "value")
             ]
             weights[f"{ours}.attention.qkv.{kind}"] = np.concatenate(parts)
-        weights |= both(tensors, f"{ours}.attention.out", f"{theirs}.attention.output.dense", d_model, d_model)
-        weights |= both(tensors, f"{ours}.around_attention.norm", f"{theirs}.attention.output.LayerNorm", d_model)
-        weights |= both(tensors, f"{ours}.ffn.up", f"{theirs}.intermediate.dense", d_ff, d_model)
-        weights |= both(tensors, f"{ours}.ffn.down", f"{theirs}.output.dense", d_model, d_ff)
-        weights |= both(tensors, f"{ours}.around_ffn.norm", f"{theirs}.output.LayerNorm", d_model)
+        weights |= weight_and_bias(
+            tensors, f"{ours}.attention.out", f"{theirs}.attention.output.dense", d_model, d_model
+        )
+        weights |= weight_and_bias(
+            tensors, f"{ours}.around_attention.norm", f"{theirs}.attention.output.LayerNorm", d_model
+        )
+        weights |= weight_and_bias(tensors, f"{ours}.ffn.up", f"{theirs}.intermediate.dense", d_ff, d_model)
+        weights |= weight_and_bias(tensors, f"{ours}.ffn.down", f"{theirs}.output.dense", d_model, d_ff)
+        weights |= weight_and_bias(tensors, f"{ours}.around_ffn.norm", f"{theirs}.output.LayerNorm", d_model)
     weights |= head_weights(tensors, config, weights["embedding.weight"])
-    tensors.leave_out("embeddings.position_ids")  # 0, 1, 2, …
+    tensors.discard("embeddings.position_ids")  # 0, 1, 2, …
     tensors.finish()
     return weights
 
 
-def head_weights(tensors: ForeignTensors, config: BertConfig, embedding_VD: np.ndarray) -> Weights:
+def head_weights(tensors: HuggingFaceTensors, config: BertConfig, embedding_VD: np.ndarray) -> Weights:
     d_model = config.d_model
     weights: Weights = {}
     if config.pooler:
-        weights |= both(tensors, "pooler.map", "pooler.dense", d_model, d_model)
+        weights |= weight_and_bias(tensors, "pooler.map", "pooler.dense", d_model, d_model)
     if "masked" in config.heads:
-        weights |= both(tensors, "masked_head.map", "cls.predictions.transform.dense", d_model, d_model)
-        weights |= both(tensors, "masked_head.norm", "cls.predictions.transform.LayerNorm", d_model)
+        weights |= weight_and_bias(tensors, "masked_head.map", "cls.predictions.transform.dense", d_model, d_model)
+        weights |= weight_and_bias(tensors, "masked_head.norm", "cls.predictions.transform.LayerNorm", d_model)
         bias = tensors.take("cls.predictions.bias", config.vocab_size)
         weights["masked_head.bias_V"] = bias
         for name, copied in (("weight", embedding_VD), ("bias", bias)):
-            copy = tensors.take_if_there(f"cls.predictions.decoder.{name}")
+            copy = tensors.take_optional(f"cls.predictions.decoder.{name}")
             if copy is not None and not np.array_equal(copy, copied):
                 raise ModelFolderError(
-                    f"{tensors.where}: the output has a {name} of its own (cls.predictions.decoder.{name}), where "
-                    "Regard has that of the embeddings"
+                    f"{tensors.where}: the output has a separate {name} (cls.predictions.decoder.{name}); "
+                    "Regard shares that of the embeddings"
                 )
     if "next" in config.heads:
-        weights |= both(tensors, "next_head", "cls.seq_relationship", 2, d_model)
+        weights |= weight_and_bias(tensors, "next_head", "cls.seq_relationship", 2, d_model)
     for head, ours in (("classes", "class_head"), ("tags", "tag_head")):
         if head in config.heads:
-            weights |= both(tensors, ours, "classifier", config.n_labels, d_model)
+            weights |= weight_and_bias(tensors, ours, "classifier", config.n_labels, d_model)
     return weights
 
 
-def both(tensors: ForeignTensors, ours: str, theirs: str, *shape: int) -> Weights:
+def weight_and_bias(tensors: HuggingFaceTensors, ours: str, theirs: str, *shape: int) -> Weights:
     """The weight, of this shape, and the bias, of its first dimension."""
     return {
         f"{ours}.weight": tensors.take(f"{theirs}.weight", *shape),
@@ -142,28 +148,28 @@ def both(tensors: ForeignTensors, ours: str, theirs: str, *shape: int) -> Weight
     }
 
 
-def rename_norms(tensors: ForeignTensors) -> None:
-    """The first BERTs call gain and bias of a norm gamma and beta."""
+def rename_norms(tensors: HuggingFaceTensors) -> None:
+    """The first BERT models call the weight and bias of a norm gamma and beta."""
     for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
         tensors.left = {name.replace(old, new): tensor for name, tensor in tensors.left.items()}
 
 
-def read_wordpiece(folder: ForeignFolder) -> WordPieceTokenizer:
-    """vocab.txt, or what newer folders have instead of it."""
-    spoken = ForeignConfig(
+def read_wordpiece(folder: HuggingFaceFolder) -> WordPieceTokenizer:
+    """The tokenizer from vocab.txt, or from tokenizer.json in newer folders."""
+    tokenizer_config = HuggingFaceConfig(
         folder.json(TOKENIZER_CONFIG) if folder.has(TOKENIZER_CONFIG) else {}, folder.path / TOKENIZER_CONFIG
     )
-    spoken.require("tokenizer_class", *TOKENIZERS, default=TOKENIZERS[0])
-    lowercase = spoken.flag("do_lower_case", True)
-    spoken.require("strip_accents", None, lowercase)
-    spoken.require("tokenize_chinese_chars", True, default=True)
+    tokenizer_config.require("tokenizer_class", *TOKENIZERS, default=TOKENIZERS[0])
+    lowercase = tokenizer_config.flag("do_lower_case", True)
+    tokenizer_config.require("strip_accents", None, lowercase)
+    tokenizer_config.require("tokenize_chinese_chars", True, default=True)
     try:
         if folder.has(wordpiece.FILE) or not folder.has(TOKENIZER_JSON):
             return WordPieceTokenizer.from_files({wordpiece.FILE: folder.bytes(wordpiece.FILE)}, lowercase)
         model = folder.json(TOKENIZER_JSON).get("model", {})
         numbers = model.get("vocab", {})
         if model.get("type") != "WordPiece" or sorted(numbers.values()) != list(range(len(numbers))):
-            raise ConfigError("it is not that of a BERT, with every id once")
+            raise ConfigError("tokenizer.json is not a WordPiece tokenizer with consecutive ids")
         return WordPieceTokenizer(sorted(numbers, key=numbers.__getitem__), lowercase)
     except ConfigError as error:
         raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None

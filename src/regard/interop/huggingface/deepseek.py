@@ -1,8 +1,8 @@
-"""A DeepSeek-V3 of Hugging Face's shape (model_type "deepseek_v3") as one of ours.
+"""Import of DeepSeek-V3 (model_type "deepseek_v3").
 
-Rotary pairs are neighbours there and stand half a head apart here, so the rows that are turned get another order, in
-queries and keys alike: their products are the same. Gate and up are one matrix here, and the experts a stack. The
-tokenizer is not read: it splits text in a way of its own. So an imported model is one to be used from Python.
+Rotary pairs are adjacent there and half a head apart here, so the rows of the rotary part are permuted, in queries and
+keys alike, which leaves their products unchanged. Gate and up become one matrix, and the experts are stacked. The
+tokenizer is not imported: Regard has no pre-tokenizer of its kind, so the model can be used from Python only.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 
 from regard.config import DecodeConfig, DeepSeekConfig, MixtureConfig
 from regard.errors import ModelFolderError
-from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
 from regard.model_folder.folder import ModelDescription
 
 
-def import_deepseek(folder: ForeignFolder) -> Imported:
+def import_deepseek(folder: HuggingFaceFolder) -> Imported:
     if folder.config.get("quantization_config"):
         raise ModelFolderError(
             f"{folder.path} has quantised weights (quantization_config); Regard reads float32, bf16 and float16: "
@@ -25,12 +25,14 @@ def import_deepseek(folder: ForeignFolder) -> Imported:
         )
     config = deepseek_config(folder.config)
     interleaved = folder.config.flag("rope_interleave", True)
-    folder.say("the tokenizer of a DeepSeek model is not read: ids in, logits out, from Python alone")
+    folder.say(
+        "the tokenizer of a DeepSeek model is not imported: the model can be used from Python only, with token ids"
+    )
     weights = deepseek_weights(config, interleaved, folder.tensors())
     return Imported(ModelDescription(config, DecodeConfig(), "", "", False, {}), weights)
 
 
-def deepseek_config(config: ForeignConfig) -> DeepSeekConfig:
+def deepseek_config(config: HuggingFaceConfig) -> DeepSeekConfig:
     config.require("hidden_act", "silu", default="silu")
     config.require("attention_bias", False, default=False)
     config.require("scoring_func", "sigmoid", default="sigmoid")
@@ -66,15 +68,17 @@ def deepseek_config(config: ForeignConfig) -> DeepSeekConfig:
     )
 
 
-def rotary_settings(config: ForeignConfig) -> dict[str, Any]:
-    """How places are turned: rope_parameters now, rope_theta and rope_scaling in older folders."""
-    rope = ForeignConfig(config.get("rope_parameters") or config.get("rope_scaling") or {}, config.where)
+def rotary_settings(config: HuggingFaceConfig) -> dict[str, Any]:
+    """The rotary positions: rope_parameters, or rope_theta and rope_scaling in older folders."""
+    rope = HuggingFaceConfig(config.get("rope_parameters") or config.get("rope_scaling") or {}, config.where)
     base = rope.real("rope_theta", config.real("rope_theta", 10_000.0))
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if kind == "default":
         return {"rope_theta": base}
     if kind != "yarn":
-        raise ModelFolderError(f"{config.where}: rotary positions of the kind {kind!r}; Regard has default and yarn")
+        raise ModelFolderError(
+            f"{config.where}: rope_type = {kind!r} is not supported; Regard supports 'default' and 'yarn'"
+        )
     for name, value in (("beta_fast", 32), ("beta_slow", 1), ("mscale", 1), ("mscale_all_dim", 1)):
         rope.require(name, value, default=None if name.startswith("mscale") else value)
     rope.require("attention_factor", None)
@@ -83,19 +87,19 @@ def rotary_settings(config: ForeignConfig) -> dict[str, Any]:
     return {"rope_theta": base, "rope_scaling_factor": rope.real("factor"), "rope_original_length": length}
 
 
-def deepseek_weights(config: DeepSeekConfig, interleaved: bool, tensors: ForeignTensors) -> dict[str, np.ndarray]:
-    """Our named arrays; every tensor is used, left out with a reason, or is an error."""
-    if f"model.layers.{config.n_layers}.eh_proj.weight" in tensors:  # the module that predicts a second token
-        tensors.leave_out(f"model.layers.{config.n_layers}.*")
-    d, words = config.d_model, config.vocab_size
+def deepseek_weights(config: DeepSeekConfig, interleaved: bool, tensors: HuggingFaceTensors) -> dict[str, np.ndarray]:
+    """Their tensors by our names; every tensor is used or discarded."""
+    if f"model.layers.{config.n_layers}.eh_proj.weight" in tensors:  # multi-token prediction
+        tensors.discard(f"model.layers.{config.n_layers}.*")
+    d, vocab_size = config.d_model, config.vocab_size
     weights = {
-        "embedding.weight": tensors.take("model.embed_tokens.weight", words, d),
+        "embedding.weight": tensors.take("model.embed_tokens.weight", vocab_size, d),
         "last_norm.weight": tensors.take("model.norm.weight", d),
     }
     if config.tie_embeddings:
-        tensors.leave_out("lm_head.weight")
+        tensors.discard("lm_head.weight")
     else:
-        weights["output.weight"] = tensors.take("lm_head.weight", words, d)
+        weights["output.weight"] = tensors.take("lm_head.weight", vocab_size, d)
     for layer in range(config.n_layers):
         ours, theirs = f"layers.{layer}", f"model.layers.{layer}"
         weights[f"{ours}.around_attention.norm.weight"] = tensors.take(f"{theirs}.input_layernorm.weight", d)
@@ -110,7 +114,7 @@ def deepseek_weights(config: DeepSeekConfig, interleaved: bool, tensors: Foreign
 
 
 def attention_weights(
-    config: DeepSeekConfig, interleaved: bool, tensors: ForeignTensors, name: str
+    config: DeepSeekConfig, interleaved: bool, tensors: HuggingFaceTensors, name: str
 ) -> dict[str, np.ndarray]:
     c = config
     found = {}
@@ -136,17 +140,17 @@ def attention_weights(
 
 
 def in_halves(rows: np.ndarray, first: int) -> np.ndarray:
-    """From row `first` on, the first of each pair of neighbours before the second of each."""
+    """From row `first` on, interleaved pairs as two halves."""
     return np.concatenate([rows[:first], rows[first::2], rows[first + 1 :: 2]])
 
 
-def network(tensors: ForeignTensors, name: str) -> dict[str, np.ndarray]:
+def network(tensors: HuggingFaceTensors, name: str) -> dict[str, np.ndarray]:
     """One SwiGLU network."""
     gate, up = tensors.take(f"{name}.gate_proj.weight"), tensors.take(f"{name}.up_proj.weight")
     return {"up.weight": np.concatenate([gate, up]), "down.weight": tensors.take(f"{name}.down_proj.weight")}
 
 
-def mixture(config: MixtureConfig, tensors: ForeignTensors, name: str) -> dict[str, np.ndarray]:
+def mixture(config: MixtureConfig, tensors: HuggingFaceTensors, name: str) -> dict[str, np.ndarray]:
     experts = [network(tensors, f"{name}.experts.{number}") for number in range(config.n_experts)]
     shared = network(tensors, f"{name}.shared_experts") if config.n_shared_experts else {}
     return {

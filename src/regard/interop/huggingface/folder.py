@@ -1,12 +1,12 @@
-"""A Hugging Face model folder, read without their library: settings, tensors and the other files.
+"""A Hugging Face model folder, read without the transformers library: settings, tensors and other files.
 
     config.json                    model_type and sizes
-    generation_config.json         how to decode; may be missing
-    model.safetensors              or, in several files, model.safetensors.index.json and what it names
-    pytorch_model.bin              the older form, a pickle: only its tensors are unpacked, nothing in it is run
+    generation_config.json         decoding settings; optional
+    model.safetensors              or model.safetensors.index.json and the shards that it lists
+    pytorch_model.bin              the older format, a pickle: only tensors are loaded, no code is run
 
-A converter takes every tensor by its name, or says that it is left out on purpose; what is left at the end is an error,
-because a weight that nobody used means a model that is not the one that was trained.
+A converter takes every tensor by its name or discards it explicitly. A tensor that remains is an error: the converted
+model would not compute what the original computes.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Imported:
-    """What a converter makes of a folder: all that a model folder of ours needs but its card."""
+    """The result of a converter: the contents of a model folder, except the model card."""
 
     description: ModelDescription
     weights: Mapping[str, np.ndarray]
 
 
-class ForeignFolder:
-    """A folder with its settings read; the tensors are read when they are asked for."""
+class HuggingFaceFolder:
+    """A folder with its settings; tensors are read on demand."""
 
     def __init__(self, path: Path, say: Say = lambda text: None) -> None:
         if not path.is_dir():
             raise ModelFolderError(f"there is no folder at {path}")
         self.path, self.say = path, say
-        self.config = ForeignConfig(self.json(CONFIG), path / CONFIG)
+        self.config = HuggingFaceConfig(self.json(CONFIG), path / CONFIG)
         has_generation = (path / GENERATION).is_file()
-        self.generation = ForeignConfig(self.json(GENERATION) if has_generation else {}, path / GENERATION)
+        self.generation = HuggingFaceConfig(self.json(GENERATION) if has_generation else {}, path / GENERATION)
 
     def has(self, name: str) -> bool:
         return (self.path / name).is_file()
 
     def bytes(self, name: str) -> bytes:
-        """A file that the model cannot do without."""
+        """The contents of a required file."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
-            raise ModelFolderError(f"{self.path} is not a whole Hugging Face folder: it has no {name}") from None
+            raise ModelFolderError(f"{self.path} is not a complete Hugging Face folder: it has no {name}") from None
         except OSError as error:
             raise ModelFolderError(f"{self.path / name} cannot be read: {error.strerror}") from None
 
     def json(self, name: str) -> dict[str, Any]:
         return parse_object(self.bytes(name), self.path / name)
 
-    def tensors(self) -> ForeignTensors:
-        """Every tensor, numbers of whatever precision as float32."""
+    def tensors(self) -> HuggingFaceTensors:
+        """Every tensor; floating-point ones are converted to float32."""
         index = f"{SAFE}.index.json"
         if self.has(SAFE):
             found = read_safe(self.path / SAFE)
@@ -81,9 +81,9 @@ class ForeignFolder:
                 found = self.read_shards(f"{PICKLED}.index.json", read_pickled)
         else:
             others = [name for name in ("tf_model.h5", "flax_model.msgpack", "rust_model.ot") if self.has(name)]
-            hint = f"; {' and '.join(others)} cannot be read, save it by PyTorch first" if others else ""
+            hint = f"; {' and '.join(others)} cannot be read; save the model with PyTorch first" if others else ""
             raise ModelFolderError(f"{self.path} has no weights: neither {SAFE} nor {PICKLED}{hint}")
-        return ForeignTensors(found, self.path)
+        return HuggingFaceTensors(found, self.path)
 
     def read_shards(self, index: str, read: Callable[[Path], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         listed = self.json(index).get("weight_map")
@@ -102,8 +102,8 @@ class ForeignFolder:
         return found
 
 
-class ForeignConfig:
-    """The settings of a folder, each asked for by name and kind."""
+class HuggingFaceConfig:
+    """The settings of a folder, with typed access."""
 
     def __init__(self, values: Mapping[str, Any], where: Path) -> None:
         self.values, self.where = dict(values), where
@@ -120,10 +120,10 @@ class ForeignConfig:
         return value
 
     def token(self, name: str, size: int, default: int) -> int:
-        """The number of one of `size` words."""
+        """A token id, below `size`."""
         value = self.number(name, default)
         if not 0 <= value < size:
-            raise ModelFolderError(f"{self.where}: {name} = {value}, but the words are numbered from 0 to {size - 1}")
+            raise ModelFolderError(f"{self.where}: {name} = {value}, but token ids go from 0 to {size - 1}")
         return value
 
     def real(self, name: str, default: float | None = None) -> float:
@@ -139,7 +139,7 @@ class ForeignConfig:
         return value
 
     def class_names(self, count: int) -> tuple[str, ...]:
-        """In the order of their numbers; none where they are only numbered."""
+        """The class names in the order of their ids; empty where the folder has only the default LABEL_0, LABEL_1, …"""
         numbered = {str(number): f"LABEL_{number}" for number in range(count)}
         names = self.get("id2label", numbered)
         if not isinstance(names, dict) or names.keys() != numbered.keys():
@@ -149,16 +149,16 @@ class ForeignConfig:
         return () if names == numbered else tuple(str(names[number]) for number in numbered)
 
     def require(self, name: str, *allowed: Any, default: Any = None) -> Any:
-        """A setting that Regard knows only some values of."""
+        """A setting of which Regard supports only some values."""
         value = self.get(name, default)
         if value not in allowed:
             may_be = " or ".join(map(repr, allowed))
-            raise ModelFolderError(f"{self.where}: {name} = {value!r} is not something Regard has; it has {may_be}")
+            raise ModelFolderError(f"{self.where}: {name} = {value!r} is not supported; Regard supports {may_be}")
         return value
 
 
-class ForeignTensors:
-    """The tensors of a folder, each of which has to be accounted for."""
+class HuggingFaceTensors:
+    """The tensors of a folder; a converter takes or discards each of them."""
 
     def __init__(self, tensors: Mapping[str, np.ndarray], where: Path) -> None:
         self.left, self.where = dict(tensors), where
@@ -167,38 +167,38 @@ class ForeignTensors:
         return name in self.left
 
     def names(self) -> list[str]:
-        """Those that have not been taken yet."""
+        """The names of the tensors that remain."""
         return list(self.left)
 
     def take(self, name: str, *shape: int) -> np.ndarray:
-        """A tensor that must be there; of this shape, if one is given."""
+        """Remove and return a tensor, which must exist; `shape` is checked if given."""
         if name not in self.left:
             raise ModelFolderError(f"{self.where}: the weights have no {name}")
         tensor = self.left.pop(name)
         if shape and tensor.shape != shape:
-            raise ModelFolderError(f"{self.where}: {name} has the shape {tensor.shape}; {shape} follows from {CONFIG}")
+            raise ModelFolderError(f"{self.where}: {name} has the shape {tensor.shape}, but {CONFIG} implies {shape}")
         return tensor
 
-    def take_if_there(self, name: str, *shape: int) -> np.ndarray | None:
+    def take_optional(self, name: str, *shape: int) -> np.ndarray | None:
         return self.take(name, *shape) if name in self.left else None
 
-    def leave_out(self, *patterns: str) -> None:
-        """Tensors that Regard needs not, because it makes them itself or because they are copies."""
+    def discard(self, *patterns: str) -> None:
+        """Remove tensors that Regard does not need: it computes them, or they are copies."""
         for name in [name for name in self.left if any(fnmatchcase(name, pattern) for pattern in patterns)]:
             del self.left[name]
 
     def strip(self, prefix: str) -> None:
-        """Some models are saved with their heads and have a prefix before every name, others without."""
+        """Remove a prefix of the names, which models saved with a head have and others do not."""
         self.left = {name.removeprefix(prefix): tensor for name, tensor in self.left.items()}
 
     def finish(self) -> None:
-        """Refuse a folder with tensors that nobody took."""
+        """Refuse a folder with tensors that were neither taken nor discarded."""
         if self.left:
             names = sorted(self.left)
             shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             raise ModelFolderError(
-                f"{self.where}: the weights have tensors that this kind of model does not: {shown}. "
-                "Regard would not compute what the model does, so it does not import it"
+                f"{self.where}: the weights have tensors that Regard has no use for: {shown}. "
+                "The imported model would not compute what the original does"
             )
 
 
@@ -229,14 +229,14 @@ def read_pickled(path: Path) -> dict[str, np.ndarray]:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0]
-        raise ModelFolderError(f"{path} cannot be read as tensors alone, and Regard reads no other: {reason}") from None
+        raise ModelFolderError(f"{path} is not a pickle of tensors only, and Regard loads no other: {reason}") from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
-        raise ModelFolderError(f"{path} is not a list of named tensors")
+        raise ModelFolderError(f"{path} is not a dictionary of named tensors")
     return as_arrays(found)
 
 
 def as_arrays(tensors: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """numpy has no bf16, and our folders are float32."""
+    """As float32: numpy has no bf16."""
     return {
         name: (tensor.float() if tensor.is_floating_point() else tensor).numpy() for name, tensor in tensors.items()
     }

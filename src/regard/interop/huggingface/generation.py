@@ -1,15 +1,15 @@
-"""How a Hugging Face folder wants its model decoded, as our settings."""
+"""The decoding settings of a Hugging Face folder, as ours."""
 
 from __future__ import annotations
 
 from regard.config import DecodeConfig
-from regard.interop.huggingface.folder import ForeignFolder
+from regard.interop.huggingface.folder import HuggingFaceFolder
 
 
-def decode_settings(folder: ForeignFolder, beam: int, longest: int) -> DecodeConfig:
-    """`beam` and `longest` (tokens, the first that starts the decoder among them) are for a folder that says nothing.
+def decode_settings(folder: HuggingFaceFolder, beam: int, longest: int) -> DecodeConfig:
+    """`beam` and `longest` (in tokens, the decoder's start token included) are the defaults.
 
-    Newer folders have a file of their own for this; older ones have it among the sizes of the model.
+    Newer folders have generation_config.json for these; older ones have them in config.json.
     """
 
     def integer(name: str, default: int) -> int:
@@ -20,7 +20,7 @@ def decode_settings(folder: ForeignFolder, beam: int, longest: int) -> DecodeCon
 
     early = folder.generation.get("early_stopping", folder.config.get("early_stopping", False))
     if early is not False:
-        folder.say(f"early_stopping = {early!r} is not kept: the search goes on until nothing better is in sight")
+        folder.say(f"early_stopping = {early!r} is ignored: the search continues until no active hypothesis can win")
     return DecodeConfig(
         beam=integer("num_beams", beam),
         beam_rule="huggingface",

@@ -1,7 +1,6 @@
-"""GPT-2 (Radford et al. 2019) from a Hugging Face folder.
+"""Import of GPT-2 (Radford et al. 2019).
 
-Its matrices stand the other way round, rows for the inputs, as in the first program; all else is the same under other
-names.
+Its matrices are transposed, with one row per input, as in the original implementation; the rest is renamed.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ import numpy as np
 
 from regard.config import DecodeConfig, GptConfig
 from regard.errors import ConfigError, ModelFolderError
-from regard.interop.huggingface.bert import ACTIVATIONS, TOKENIZER_CONFIG, TOKENIZER_JSON, both
-from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.interop.huggingface.bert import ACTIVATIONS, TOKENIZER_CONFIG, TOKENIZER_JSON, weight_and_bias
+from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
 from regard.model_folder.folder import ModelDescription
 from regard.tokenizers.byte_level_bpe import MERGES_FILE, VOCABULARY_FILE, ByteLevelBpeTokenizer, read_merges
 
 Weights = dict[str, np.ndarray]
 
 
-def import_gpt2(folder: ForeignFolder) -> Imported:
+def import_gpt2(folder: HuggingFaceFolder) -> Imported:
     tokenizer = read_bytelevel(folder)
     config = gpt_config(folder.config)
     if tokenizer.size > config.vocab_size:
@@ -31,8 +30,8 @@ def import_gpt2(folder: ForeignFolder) -> Imported:
     return Imported(ModelDescription(config, DecodeConfig(), "", "", False, tokenizer.files()), weights)
 
 
-def gpt_config(config: ForeignConfig) -> GptConfig:
-    """Their settings as ours; whatever would change the mathematics and is not among ours is refused."""
+def gpt_config(config: HuggingFaceConfig) -> GptConfig:
+    """Their settings as ours; a setting that changes the mathematics and has no counterpart here is refused."""
     config.require("scale_attn_weights", True, default=True)
     config.require("tie_word_embeddings", True, default=True)
     for name in ("scale_attn_by_inverse_layer_idx", "add_cross_attention"):
@@ -47,50 +46,52 @@ def gpt_config(config: ForeignConfig) -> GptConfig:
         max_positions=config.number("n_positions"),
         ffn=ACTIVATIONS[config.require("activation_function", *ACTIVATIONS, default="gelu_new")],
         norm_eps=config.real("layer_norm_epsilon", 1e-5),
-        dropout=max(residual, embedding),  # one number here: it matters to who goes on training
+        dropout=max(residual, embedding),  # one rate in Regard; it matters only for further training
         attention_dropout=config.real("attn_pdrop", 0.1),
         vocab_size=config.number("vocab_size"),
     )
 
 
-def gpt_weights(tensors: ForeignTensors, config: GptConfig) -> Weights:
-    """Their tensors under our names, every one of them used."""
+def gpt_weights(tensors: HuggingFaceTensors, config: GptConfig) -> Weights:
+    """Their tensors by our names, all of them used."""
     d_model, d_ff = config.d_model, config.d_ff
     weights: Weights = {
         "embedding.weight": tensors.take("wte.weight", config.vocab_size, d_model),
         "positions.table_LD": tensors.take("wpe.weight", config.max_positions, d_model),
-        **both(tensors, "last_norm", "ln_f", d_model),
+        **weight_and_bias(tensors, "last_norm", "ln_f", d_model),
     }
     for i in range(config.n_layers):
         ours, theirs = f"layers.{i}", f"h.{i}"
-        weights |= both(tensors, f"{ours}.around_attention.norm", f"{theirs}.ln_1", d_model)
-        weights |= turned(tensors, f"{ours}.attention.qkv", f"{theirs}.attn.c_attn", d_model, 3 * d_model)
-        weights |= turned(tensors, f"{ours}.attention.out", f"{theirs}.attn.c_proj", d_model, d_model)
-        weights |= both(tensors, f"{ours}.around_ffn.norm", f"{theirs}.ln_2", d_model)
-        weights |= turned(tensors, f"{ours}.ffn.up", f"{theirs}.mlp.c_fc", d_model, d_ff)
-        weights |= turned(tensors, f"{ours}.ffn.down", f"{theirs}.mlp.c_proj", d_ff, d_model)
-    output = tensors.take_if_there("lm_head.weight")
+        weights |= weight_and_bias(tensors, f"{ours}.around_attention.norm", f"{theirs}.ln_1", d_model)
+        weights |= transposed(tensors, f"{ours}.attention.qkv", f"{theirs}.attn.c_attn", d_model, 3 * d_model)
+        weights |= transposed(tensors, f"{ours}.attention.out", f"{theirs}.attn.c_proj", d_model, d_model)
+        weights |= weight_and_bias(tensors, f"{ours}.around_ffn.norm", f"{theirs}.ln_2", d_model)
+        weights |= transposed(tensors, f"{ours}.ffn.up", f"{theirs}.mlp.c_fc", d_model, d_ff)
+        weights |= transposed(tensors, f"{ours}.ffn.down", f"{theirs}.mlp.c_proj", d_ff, d_model)
+    output = tensors.take_optional("lm_head.weight")
     if output is not None and not np.array_equal(output, weights["embedding.weight"]):
         raise ModelFolderError(
-            f"{tensors.where}: the output (lm_head.weight) is a matrix of its own, where Regard has the embeddings"
+            f"{tensors.where}: the output (lm_head.weight) is a separate matrix; Regard shares the embeddings"
         )
-    tensors.leave_out("h.*.attn.bias", "h.*.attn.masked_bias")  # the causal mask, which older folders have as tensors
+    tensors.discard("h.*.attn.bias", "h.*.attn.masked_bias")  # the causal mask, which older folders store
     tensors.finish()
     return weights
 
 
-def turned(tensors: ForeignTensors, ours: str, theirs: str, n_in: int, n_out: int) -> Weights:
-    """A linear map whose rows are its inputs."""
+def transposed(tensors: HuggingFaceTensors, ours: str, theirs: str, n_in: int, n_out: int) -> Weights:
+    """A linear map stored with one row per input."""
     return {
         f"{ours}.weight": np.ascontiguousarray(tensors.take(f"{theirs}.weight", n_in, n_out).T),
         f"{ours}.bias": tensors.take(f"{theirs}.bias", n_out),
     }
 
 
-def read_bytelevel(folder: ForeignFolder) -> ByteLevelBpeTokenizer:
-    """vocab.json and merges.txt, or what newer folders have instead of them."""
-    spoken = folder.json(TOKENIZER_CONFIG) if folder.has(TOKENIZER_CONFIG) else {}
-    ForeignConfig(spoken, folder.path / TOKENIZER_CONFIG).require("add_prefix_space", False, default=False)
+def read_bytelevel(folder: HuggingFaceFolder) -> ByteLevelBpeTokenizer:
+    """The tokenizer from vocab.json and merges.txt, or from tokenizer.json in newer folders."""
+    tokenizer_config = folder.json(TOKENIZER_CONFIG) if folder.has(TOKENIZER_CONFIG) else {}
+    HuggingFaceConfig(tokenizer_config, folder.path / TOKENIZER_CONFIG).require(
+        "add_prefix_space", False, default=False
+    )
     try:
         if folder.has(VOCABULARY_FILE) or not folder.has(TOKENIZER_JSON):
             return ByteLevelBpeTokenizer.from_files(
@@ -99,10 +100,10 @@ def read_bytelevel(folder: ForeignFolder) -> ByteLevelBpeTokenizer:
         whole = folder.json(TOKENIZER_JSON)
         model, vocabulary = whole.get("model", {}), dict(whole.get("model", {}).get("vocab", {}))
         if model.get("type") != "BPE" or whole.get("pre_tokenizer", {}).get("type") != "ByteLevel":
-            raise ConfigError("it is not that of a GPT-2")
+            raise ConfigError("tokenizer.json is not a byte-level BPE tokenizer")
         for added in whole.get("added_tokens", []):
             vocabulary.setdefault(added["content"], added["id"])
-        merges = model.get("merges", [])  # pairs, or in older files two pieces with a space between
+        merges = model.get("merges", [])  # pairs, or in older files two pieces separated by a space
         pairs = [tuple(merge) for merge in merges if isinstance(merge, list)]
         return ByteLevelBpeTokenizer(vocabulary, pairs or read_merges(merges))
     except ConfigError as error:

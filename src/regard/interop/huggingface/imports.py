@@ -1,4 +1,4 @@
-"""A Hugging Face folder in, a model folder out."""
+"""Import of a Hugging Face folder as a model folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.config import FamilyConfig, build, to_dict
 from regard.errors import ConfigError, ModelFolderError
 from regard.interop.huggingface.bert import import_bert
 from regard.interop.huggingface.deepseek import import_deepseek
-from regard.interop.huggingface.folder import ForeignFolder, Imported, Say
+from regard.interop.huggingface.folder import HuggingFaceFolder, Imported, Say
 from regard.interop.huggingface.gpt2 import import_gpt2
 from regard.interop.huggingface.marian import import_marian
 from regard.interop.huggingface.t5 import import_t5
@@ -25,10 +25,10 @@ KNOWN = ("bert", "deepseek_v3", "gpt2", "marian", "mt5", "t5", "vit")
 
 
 def import_folder(source: Path, target: Path, say: Say = lambda text: None) -> Imported:
-    """Write the model of `source` to the new folder `target`; `say` hears what its owner should know."""
+    """Write the model of `source` to the new folder `target`; `say` receives messages for the user."""
     if target.exists():
         raise ModelFolderError(f"{target} exists already; name another folder")
-    imported = convert(ForeignFolder(source, say))
+    imported = convert(HuggingFaceFolder(source, say))
     check_settings(source, imported.description)
     check_fit(imported.description.model, imported.weights)
     with atomic_folder(target) as temporary:
@@ -36,7 +36,7 @@ def import_folder(source: Path, target: Path, say: Say = lambda text: None) -> I
     return imported
 
 
-def convert(folder: ForeignFolder) -> Imported:
+def convert(folder: HuggingFaceFolder) -> Imported:
     match folder.config.get("model_type"):
         case "marian":
             return import_marian(folder)
@@ -51,25 +51,24 @@ def convert(folder: ForeignFolder) -> Imported:
         case "deepseek_v3":
             return import_deepseek(folder)
         case None:
-            raise ModelFolderError(f"{folder.config.where} has no model_type, so it is not that of a model")
+            raise ModelFolderError(f"{folder.config.where} has no model_type, so it does not describe a model")
         case other:
             raise ModelFolderError(
-                f"{folder.path} is a model of the type {other!r}, which Regard does not have; "
-                f"it imports {', '.join(KNOWN)}"
+                f"{folder.path} has model_type {other!r}, which Regard does not support; it imports {', '.join(KNOWN)}"
             )
 
 
 def check_settings(source: Path, description: ModelDescription) -> None:
-    """What is written must be what can be read again: some settings go further there than here."""
+    """Refuse settings outside Regard's ranges: the written folder must be readable."""
     try:
         for name, settings in (("model", description.model), ("decode", description.decode)):
             build(type(settings), to_dict(settings), name)
     except ConfigError as error:
-        raise ModelFolderError(f"{source} has settings that Regard has not: {error}") from None
+        raise ModelFolderError(f"{source} has settings that Regard does not support: {error}") from None
 
 
 def check_fit(config: FamilyConfig, weights: Mapping[str, np.ndarray]) -> None:
-    """Every parameter of our model has its weight, and there are no others."""
+    """Check that the weights are those of our model, by name and shape."""
     with torch.device("meta"):
         model = build_model(config, initialise=False)
     wanted = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
@@ -78,13 +77,13 @@ def check_fit(config: FamilyConfig, weights: Mapping[str, np.ndarray]) -> None:
     if wrong:
         name = wrong[0]
         raise ModelFolderError(
-            f"the weights do not fit the settings: {name} is {given.get(name, 'missing')}, where config.json asks for "
-            f"{wanted.get(name, 'none')} ({len(wrong)} such)"
+            f"the weights do not fit the settings: {name} is {given.get(name, 'missing')}, but config.json implies "
+            f"{wanted.get(name, 'none')} ({len(wrong)} mismatches)"
         )
 
 
 def card(source: Path, imported: Imported) -> str:
-    """What is known of a model that was trained elsewhere."""
+    """The model card of an imported model."""
     described = imported.description
     pair = f"{described.src_lang or '?'} → {described.tgt_lang or '?'}"
     return (

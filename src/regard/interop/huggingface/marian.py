@@ -1,13 +1,13 @@
-"""Marian, the kind of all OPUS-MT models (Tiedemann & Thottingal 2020): the paper's Transformer, nearly to the letter.
+"""Import of Marian models, such as all OPUS-MT models (Tiedemann & Thottingal 2020): nearly the paper's Transformer.
 
-What differs, and where it goes:
+The differences, and how they are converted:
 
-- Its sinusoids are all the sines, then all the cosines; ours take turns. Nothing else in the model knows one dimension
-  from another, so the dimensions of every matrix change places and the numbers stay what they are.
-- Its words have other ids: padding is the last, and also what the decoder begins with. Rows change places as
-  `listed_order` says, and our begin is a copy of padding's row that is never chosen.
-- It adds a number a word to the logits: `output_bias`.
-- Most of its models have swish where the paper has ReLU.
+- Marian's sinusoids are all sines, then all cosines; ours alternate. The rest of the model does not depend on the
+  order of dimensions, so the dimensions of every matrix are permuted.
+- Its ids differ: padding is the last one and also the decoder's start token. Embedding rows are permuted by
+  `listed_order`, and our BOS is a copy of the padding row whose output is suppressed.
+- It adds a bias per token to the logits: `output_bias`.
+- Most of its models have swish in place of the paper's ReLU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from regard.config import FeedForwardKind, TiedEmbeddings, TransformerConfig
 from regard.errors import ConfigError, ModelFolderError
-from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
 from regard.interop.huggingface.generation import decode_settings
 from regard.model_folder.folder import ModelDescription
 from regard.tokenizers.listed_sentencepiece import START_PIECE, ListedSentencePiece, listed_order, read_list
@@ -33,13 +33,13 @@ ACTIVATIONS: dict[str, FeedForwardKind] = {
     "swish": "swish",
     "silu": "swish",
 }
-NEVER = -1e9  # the logit of what does not exist in their model; finite, so that it can be stored and computed with
-LONGEST = 512  # tokens, where a folder does not say
+SUPPRESSED_LOGIT = -1e9  # the output bias of tokens that Marian does not have; finite, so that no arithmetic gives NaN
+LONGEST = 512  # tokens, where a folder does not specify it
 Weights = dict[str, np.ndarray]
 
 
 class Part(NamedTuple):
-    """A part of a layer by our name and theirs. `reads`: its columns are the model's dimensions; `writes`: its rows."""
+    """A part of a layer, by our name and by theirs. `reads`: its columns are model dimensions; `writes`: its rows."""
 
     ours: str
     theirs: str
@@ -61,7 +61,7 @@ def parts(n_encoder_layers: int, n_decoder_layers: int) -> Iterator[Part]:
             yield Part(f"{ours}.around_ffn.norm", f"{theirs}.final_layer_norm", "norm")
 
 
-def import_marian(folder: ForeignFolder) -> Imported:
+def import_marian(folder: HuggingFaceFolder) -> Imported:
     files = read_tokenizer_files(folder)
     try:
         source = read_list(files[LIST_FILE])
@@ -69,39 +69,38 @@ def import_marian(folder: ForeignFolder) -> Imported:
         tags = ListedSentencePiece(files[SOURCE_SPM], files[LIST_FILE]).tags
     except ConfigError as error:
         raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None
-    check_numbers(folder.config, source, target)
+    check_sizes(folder.config, source, target)
     src_order, tgt_order = listed_order(source), listed_order(target)
     tgt_order[BOS] = folder.config.token("decoder_start_token_id", len(target), tgt_order[BOS])
     config = marian_config(folder.config, len(src_order), len(tgt_order))
     has_start = START_PIECE in target
     weights = marian_weights(folder.tensors(), folder.config, config, src_order, tgt_order, has_start)
-    spoken = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
-    src_lang, tgt_lang = (str(spoken.get(name) or "") for name in ("source_lang", "target_lang"))
+    tokenizer_config = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    src_lang, tgt_lang = (str(tokenizer_config.get(name) or "") for name in ("source_lang", "target_lang"))
     decode = decode_settings(folder, beam=4, longest=LONGEST)
     return Imported(ModelDescription(config, decode, src_lang, tgt_lang, False, files, tags), weights)
 
 
-def read_tokenizer_files(folder: ForeignFolder) -> dict[str, bytes]:
-    """The files as they are."""
+def read_tokenizer_files(folder: HuggingFaceFolder) -> dict[str, bytes]:
+    """The tokenizer's files, unchanged."""
     names = [SOURCE_SPM, TARGET_SPM, LIST_FILE, *([TARGET_LIST_FILE] if folder.has(TARGET_LIST_FILE) else [])]
     return {name: folder.bytes(name) for name in names}
 
 
-def check_numbers(config: ForeignConfig, source: dict[str, int], target: dict[str, int]) -> None:
-    """The end and the sizes must be what the lists say."""
+def check_sizes(config: HuggingFaceConfig, source: dict[str, int], target: dict[str, int]) -> None:
+    """EOS, the start token and the sizes must agree with the lists of pieces."""
     config.require("eos_token_id", target["</s>"], default=target["</s>"])
     if START_PIECE in target:
         config.require("decoder_start_token_id", target[START_PIECE])
-    for size, numbers, what in (("vocab_size", source, LIST_FILE), ("decoder_vocab_size", target, TARGET_LIST_FILE)):
+    for size, numbers, side in (("vocab_size", source, "source"), ("decoder_vocab_size", target, "target")):
         if config.number(size, len(numbers)) != len(numbers):
             raise ModelFolderError(
-                f"{config.where}: {size} is {config.get(size)}, but the list of words ({what}, or {LIST_FILE} for both "
-                f"languages) has {len(numbers)}"
+                f"{config.where}: {size} is {config.get(size)}, but the list of {side} pieces has {len(numbers)}"
             )
 
 
-def marian_config(config: ForeignConfig, src_size: int, tgt_size: int) -> TransformerConfig:
-    """Their settings as ours; whatever would change the mathematics and is not among ours is refused."""
+def marian_config(config: HuggingFaceConfig, src_size: int, tgt_size: int) -> TransformerConfig:
+    """Their settings as ours; a setting that changes the mathematics and has no counterpart here is refused."""
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
         config.require(name, False, default=False)
     config.require("static_position_embeddings", True, default=True)
@@ -111,7 +110,7 @@ def marian_config(config: ForeignConfig, src_size: int, tgt_size: int) -> Transf
     activation = config.require("activation_function", *ACTIVATIONS)
     d_model = config.number("d_model")
     if d_model % 2:
-        raise ModelFolderError(f"{config.where}: d_model = {d_model} is odd, so it has not as many sines as cosines")
+        raise ModelFolderError(f"{config.where}: d_model = {d_model} is odd; Regard imports even sizes only")
     return TransformerConfig(
         d_model=d_model,
         n_heads=heads,
@@ -129,24 +128,24 @@ def marian_config(config: ForeignConfig, src_size: int, tgt_size: int) -> Transf
     )
 
 
-def tied_embeddings(config: ForeignConfig) -> TiedEmbeddings:
+def tied_embeddings(config: HuggingFaceConfig) -> TiedEmbeddings:
     if not config.flag("scale_embedding", False):
-        return "none"  # ours scales: the tables that are read from are divided by as much, the output is not
+        return "none"  # our input embeddings are scaled: take_embeddings divides them, but not the output
     if not config.flag("tie_word_embeddings", True):
         return "none"
     return "all" if config.flag("share_encoder_decoder_embeddings", True) else "output"
 
 
 def marian_weights(
-    tensors: ForeignTensors,
-    theirs: ForeignConfig,
+    tensors: HuggingFaceTensors,
+    theirs: HuggingFaceConfig,
     config: TransformerConfig,
     src_order: list[int],
     tgt_order: list[int],
     has_start: bool,
 ) -> Weights:
-    """Their tensors under our names, every one of them used; `has_start`: begin is a word of its own."""
-    d_model, dimensions = config.d_model, turn_about(config.d_model)
+    """Their tensors by our names, all of them used; `has_start`: BOS is a token of their vocabulary."""
+    d_model, dimensions = config.d_model, dimension_order(config.d_model)
     check_positions(tensors, d_model)
     weights: Weights = {}
     for part in parts(config.n_encoder_layers, config.n_decoder_layers):
@@ -164,20 +163,20 @@ def marian_weights(
                 weights[f"{part.ours}.bias"] = tensors.take(f"{part.theirs}.bias", d_model)[dimensions]
     weights |= take_embeddings(tensors, theirs, config, src_order, tgt_order)
     size = len(tgt_order) if has_start else len(tgt_order) - 1
-    bias = tensors.take_if_there("final_logits_bias", 1, size)
+    bias = tensors.take_optional("final_logits_bias", 1, size)
     weights["output_bias"] = np.zeros(len(tgt_order), np.float32) if bias is None else bias[0, tgt_order]
     if not has_start:
-        weights["output_bias"][BOS] = NEVER
+        weights["output_bias"][BOS] = SUPPRESSED_LOGIT
     tensors.finish()
     return weights
 
 
-def turn_about(d_model: int) -> np.ndarray:
-    """For each of our dimensions, sine and cosine in turn, theirs."""
+def dimension_order(d_model: int) -> np.ndarray:
+    """For each of our dimensions, alternating sine and cosine, the index of theirs."""
     return np.arange(d_model).reshape(2, d_model // 2).T.ravel()
 
 
-def take_attention(tensors: ForeignTensors, part: Part, dimensions: np.ndarray) -> Weights:
+def take_attention(tensors: HuggingFaceTensors, part: Part, dimensions: np.ndarray) -> Weights:
     d_model = len(dimensions)
     projections = [f"{part.theirs}.{letter}_proj" for letter in "qkv"]
     rows = np.concatenate([tensors.take(f"{name}.weight", d_model, d_model) for name in projections])
@@ -190,17 +189,17 @@ def take_attention(tensors: ForeignTensors, part: Part, dimensions: np.ndarray) 
 
 
 def take_embeddings(
-    tensors: ForeignTensors,
-    theirs: ForeignConfig,
+    tensors: HuggingFaceTensors,
+    theirs: HuggingFaceConfig,
     config: TransformerConfig,
     src_order: list[int],
     tgt_order: list[int],
 ) -> Weights:
-    """One table, two or three; files differ in whether they repeat a table under each of its names."""
+    """One table, two or three; some files store a shared table under each of its names."""
     one_table = theirs.flag("share_encoder_decoder_embeddings", True)
     tied = theirs.flag("tie_word_embeddings", True)
     names = ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
-    found = {name: tensors.take_if_there(f"{name}.weight") for name in names}
+    found = {name: tensors.take_optional(f"{name}.weight") for name in names}
     shared, encoder, decoder, head = names
     if tied and one_table:
         source = target = output = first_of(found, tensors, shared, encoder, decoder, head)
@@ -210,7 +209,7 @@ def take_embeddings(
     else:
         source, target = first_of(found, tensors, encoder, shared), first_of(found, tensors, decoder, shared)
         output = first_of(found, tensors, head)
-    dimensions = turn_about(config.d_model)
+    dimensions = dimension_order(config.d_model)
     scale = np.float32(1 if theirs.flag("scale_embedding", False) else config.d_model**-0.5)
     weights = {"tgt_embedding.weight": (target * scale)[tgt_order][:, dimensions]}
     if config.tie_embeddings != "all":
@@ -220,23 +219,23 @@ def take_embeddings(
     return weights
 
 
-def first_of(found: Mapping[str, np.ndarray | None], tensors: ForeignTensors, *names: str) -> np.ndarray:
+def first_of(found: Mapping[str, np.ndarray | None], tensors: HuggingFaceTensors, *names: str) -> np.ndarray:
     for name in names:
         tensor = found[name]
         if tensor is not None:
             return tensor
-    return tensors.take(f"{names[0]}.weight")  # which says that it is missing
+    return tensors.take(f"{names[0]}.weight")  # raises: it is missing
 
 
-def check_positions(tensors: ForeignTensors, d_model: int) -> None:
-    """Older files have the sinusoids; ours are computed, so nothing is lost, if they are the same."""
+def check_positions(tensors: HuggingFaceTensors, d_model: int) -> None:
+    """Older files store the sinusoids, which we compute; refuse a table that differs from them."""
     for side in ("encoder", "decoder"):
         name = f"model.{side}.embed_positions.weight"
-        table = tensors.take_if_there(name)
+        table = tensors.take_optional(name)
         if table is None:
             continue
         angle = np.arange(len(table))[:, None] / 10_000 ** (np.arange(0, d_model, 2) / d_model)
         if not np.allclose(table, np.concatenate([np.sin(angle), np.cos(angle)], axis=1), atol=1e-3):
             raise ModelFolderError(
-                f"{tensors.where}: {name} is not the table of sinusoids, but something that was learnt"
+                f"{tensors.where}: {name} is not the table of sinusoids; learned positions are not supported for Marian"
             )

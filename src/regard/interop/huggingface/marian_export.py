@@ -1,10 +1,10 @@
-"""A Transformer of the paper's shape as a Marian folder, which the transformers library reads: the other way round.
+"""Export of a Transformer of the paper's shape as a Marian folder, which the transformers library reads.
 
-A model that was imported gets its own files and ids back. One that was trained here keeps its ids; its list of pieces
-has one more name, for the begin of a translation, which Marian's own models do not have.
+An imported model gets its own files and ids back. A model trained with Regard keeps its ids; its list of pieces has a
+start token, which Marian's own models do not have.
 
-Their tokenizer does not normalise text as ours does, and their search is another: greedy translations are the same
-for text that is normalised already, beams may differ.
+Their tokenizer normalises text differently, and so does their search end: greedy translations of normalised text are
+the same, beams may differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regard.config import TransformerConfig
 from regard.config.support import FULL_ONLY, MOE, MultipleOf, Support, any_value
 from regard.errors import ConfigError, ModelFolderError
 from regard.interop.huggingface.folder import CONFIG, GENERATION, SAFE
-from regard.interop.huggingface.marian import ACTIVATIONS, LONGEST, Weights, parts, turn_about
+from regard.interop.huggingface.marian import ACTIVATIONS, LONGEST, Weights, dimension_order, parts
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, read_description, read_weights
 from regard.tokenizers.listed_sentencepiece import (
@@ -35,8 +35,8 @@ from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARG
 from regard.tokenizers.sentencepiece import SentencePieceModel
 from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
-POSITIONS = 1024  # places of the table that the library makes
-ABSENT = -1  # the number of a begin that is only a copy of another word
+MAX_POSITIONS = 1024  # rows of the sinusoidal table that the library creates
+ABSENT = -1  # the id of a BOS that is a copy of another token, and not in their vocabulary
 
 SUPPORT = Support(
     "the export to Marian",
@@ -73,9 +73,9 @@ def write_marian(description: ModelDescription, weights: Weights, output: Path) 
     assert isinstance(config, TransformerConfig)
     tokenizer = TokenizerPair.from_files(description.tokenizer, description.lowercase)
     files = tokenizer_files(tokenizer)
-    source, target = (their_numbers(one) for one in (tokenizer.src, tokenizer.tgt))
+    source, target = (marian_ids(one) for one in (tokenizer.src, tokenizer.tgt))
     tensors = to_marian(config, weights, source, target)
-    start = start_number(weights, target)
+    start = start_id(weights, target)
     with atomic_folder(output) as temporary:
         write_json(temporary / CONFIG, marian_settings(config, source, target, start))
         write_json(temporary / GENERATION, generation_settings(description, target, start))
@@ -85,8 +85,8 @@ def write_marian(description: ModelDescription, weights: Weights, output: Path) 
         write_tensors(temporary / SAFE, tensors)
 
 
-def their_numbers(vocabulary: SentencePieceModel) -> list[int]:
-    """For each id of ours, the number that it gets."""
+def marian_ids(vocabulary: SentencePieceModel) -> list[int]:
+    """For each of our ids, Marian's."""
     if not isinstance(vocabulary, ListedSentencePiece):
         return list(range(vocabulary.size))
     numbers = read_list(vocabulary.listing)
@@ -94,8 +94,8 @@ def their_numbers(vocabulary: SentencePieceModel) -> list[int]:
     return [number if id != BOS or has_start else ABSENT for id, number in enumerate(listed_order(numbers))]
 
 
-def start_number(weights: Weights, target: list[int]) -> int:
-    """The word that the decoder begins with: our begin, or the word whose copy it is."""
+def start_id(weights: Weights, target: list[int]) -> int:
+    """The decoder's start token: our BOS, or the token that it is a copy of."""
     if target[BOS] != ABSENT:
         return target[BOS]
     table = weights["tgt_embedding.weight"]
@@ -120,8 +120,8 @@ def list_pieces(vocabulary: SentencePieceModel) -> bytes:
 
 
 def to_marian(config: TransformerConfig, weights: Weights, source: list[int], target: list[int]) -> Weights:
-    """Our weights under their names."""
-    back = np.argsort(turn_about(config.d_model))  # for each of their dimensions, ours
+    """Our weights by their names."""
+    back = np.argsort(dimension_order(config.d_model))  # for each of their dimensions, the index of ours
     tensors: Weights = {}
     for part in parts(config.n_encoder_layers, config.n_decoder_layers):
         match part.kind:
@@ -159,7 +159,7 @@ OWN_TABLES = {
 
 
 def reordered(rows: np.ndarray, numbers: list[int]) -> np.ndarray:
-    """Each row at the place of its number."""
+    """The rows in the order of Marian's ids."""
     kept = [(number, id) for id, number in enumerate(numbers) if number != ABSENT]
     return rows[[id for _, id in sorted(kept)]]
 
@@ -170,7 +170,7 @@ def size_of(numbers: list[int]) -> int:
 
 def marian_settings(config: TransformerConfig, source: list[int], target: list[int], start: int) -> dict[str, Any]:
     activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.ffn)
-    # The library wants one number that both tables have; where it pads, nothing looks.
+    # The library needs one padding id within both tables; padded positions are masked.
     padding = source[PAD] if size_of(source) <= size_of(target) else target[PAD]
     return {
         "architectures": ["MarianMTModel"],
@@ -193,7 +193,7 @@ def marian_settings(config: TransformerConfig, source: list[int], target: list[i
         "activation_dropout": config.activation_dropout,
         "scale_embedding": True,
         "static_position_embeddings": True,
-        "max_position_embeddings": POSITIONS,
+        "max_position_embeddings": MAX_POSITIONS,
         "pad_token_id": padding,
         "eos_token_id": target[EOS],
         "forced_eos_token_id": target[EOS],
@@ -202,9 +202,9 @@ def marian_settings(config: TransformerConfig, source: list[int], target: list[i
 
 
 def generation_settings(description: ModelDescription, target: list[int], start: int) -> dict[str, Any]:
-    never = {target[PAD], start} - {target[EOS]}
+    suppressed = {target[PAD], start} - {target[EOS]}
     if description.decode.beam_rule == "paper":
-        never.add(target[UNK])
+        suppressed.add(target[UNK])
     return {
         "num_beams": description.decode.beam,
         "length_penalty": description.decode.length_penalty,
@@ -213,7 +213,7 @@ def generation_settings(description: ModelDescription, target: list[int], start:
         "eos_token_id": target[EOS],
         "forced_eos_token_id": target[EOS],
         "decoder_start_token_id": start,
-        "bad_words_ids": [[number] for number in sorted(never)],
+        "bad_words_ids": [[number] for number in sorted(suppressed)],
     }
 
 
@@ -240,5 +240,5 @@ def write_tensors(path: Path, tensors: Weights) -> None:
 
     try:
         save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, path, {"format": "pt"})
-    except SafetensorError as error:  # a full disk reaches us as one of these
+    except SafetensorError as error:  # also raised when the disk is full
         raise OSError(f"{path.name}: {error}") from None

@@ -1,9 +1,8 @@
-"""T5 and mT5 (Raffel et al. 2020; Xue et al. 2021): weights under our names, and a list of pieces with our ids.
+"""Import of T5 and mT5 (Raffel et al. 2020; Xue et al. 2021).
 
-Their tokenizer is one SentencePiece model, spiece.model, whose ids are used as they are, with the sentinels of span
-corruption after them (<extra_id_0> the last) and then words that nobody uses, up to a round number. Ours is OPUS-MT's
-kind of files (tokenizers/listed_sentencepiece.py), with the SentencePiece model on both sides and a list that says the
-same.
+Their tokenizer is one SentencePiece model, spiece.model. After its ids come the sentinels of span corruption
+(<extra_id_0> last), then unused ids up to a round number. It is imported in the format of OPUS-MT
+(tokenizers/listed_sentencepiece.py), with the SentencePiece model for both languages and a list of these ids.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ import sentencepiece
 
 from regard.config import FeedForwardKind, T5Config
 from regard.errors import ModelFolderError
-from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
 from regard.interop.huggingface.generation import decode_settings
-from regard.interop.huggingface.marian import LONGEST, NEVER, Weights
+from regard.interop.huggingface.marian import LONGEST, SUPPRESSED_LOGIT, Weights
 from regard.model_folder.folder import ModelDescription
 from regard.tokenizers.listed_sentencepiece import EOS_PIECE, PAD_PIECE, UNK_PIECE, listed_order
 from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_SPM
 from regard.tokenizers.special_ids import BOS
 
 PIECES = "spiece.model"
-SENTINELS = 100  # where a folder does not say
+SENTINELS = 100  # where a folder does not specify it
 ACTIVATIONS: dict[str, FeedForwardKind] = {
     "relu": "relu",
     "gelu": "gelu",
@@ -35,7 +34,7 @@ ACTIVATIONS: dict[str, FeedForwardKind] = {
 }
 
 
-def import_t5(folder: ForeignFolder) -> Imported:
+def import_t5(folder: HuggingFaceFolder) -> Imported:
     tensors = folder.tensors()
     proto = folder.bytes(PIECES)
     numbers = number_pieces(folder, proto)
@@ -50,14 +49,14 @@ def import_t5(folder: ForeignFolder) -> Imported:
     return Imported(ModelDescription(config, decode, "", "", False, files, task_prefixes(folder.config)), weights)
 
 
-def number_pieces(folder: ForeignFolder, proto: bytes) -> dict[str, int]:
-    """{piece: number}, a piece for every row of the embeddings."""
+def number_pieces(folder: HuggingFaceFolder, proto: bytes) -> dict[str, int]:
+    """The id of each piece, with one piece per row of the embeddings."""
     where, size = folder.path / PIECES, folder.config.number("vocab_size")
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
         pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
     except (RuntimeError, OSError):
-        raise ModelFolderError(f"{where} is not a SentencePiece model, or it is damaged") from None
+        raise ModelFolderError(f"{where} is not a SentencePiece model, or it is corrupt") from None
     if len(pieces) > size:
         raise ModelFolderError(f"{where} has {len(pieces)} pieces, but the model has only {size}")
     named = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
@@ -71,23 +70,23 @@ def number_pieces(folder: ForeignFolder, proto: bytes) -> dict[str, int]:
             raise ModelFolderError(f"{where} has no piece {piece}")
         folder.config.require(name, numbers[piece], default=numbers[piece])
     if UNK_PIECE not in numbers or len(numbers) < len(pieces):
-        raise ModelFolderError(f"{where} is not T5's: it has no {UNK_PIECE}, or a piece twice")
+        raise ModelFolderError(f"{where} is not a T5 tokenizer: it has no {UNK_PIECE}, or has duplicate pieces")
     return numbers
 
 
-def has_own_output(tensors: ForeignTensors) -> bool:
-    """Whether the output has a matrix of its own. Settings do not tell: some say that it is shared, and store two."""
+def has_own_output(tensors: HuggingFaceTensors) -> bool:
+    """Whether the output has its own matrix. Compared by value: some folders declare it shared, but store two."""
     if "lm_head.weight" not in tensors:
         return False
     shared = next((name for name in ("shared.weight", "decoder.embed_tokens.weight") if name in tensors), None)
     return shared is None or not np.array_equal(tensors.left[shared], tensors.left["lm_head.weight"])
 
 
-def t5_config(config: ForeignConfig, size: int, own_output: bool) -> T5Config:
+def t5_config(config: HuggingFaceConfig, size: int, own_output: bool) -> T5Config:
     """Their settings as ours."""
     layers = config.number("num_layers")
     activation = config.require("feed_forward_proj", *ACTIVATIONS, default="relu")
-    # Version 1.1 (mT5 is one) says that it shares nothing, and means that it does not scale; newer files say both.
+    # In version 1.1 and mT5 untied embeddings imply unscaled outputs; newer files state both.
     tied = config.get("model_type") != "mt5" and config.get("tie_word_embeddings") is not False
     scale = config.flag("scale_decoder_outputs", tied)
     return T5Config(
@@ -110,8 +109,8 @@ def t5_config(config: ForeignConfig, size: int, own_output: bool) -> T5Config:
     )
 
 
-def t5_weights(tensors: ForeignTensors, config: T5Config, order: list[int]) -> Weights:
-    """Their tensors under our names, every one of them used."""
+def t5_weights(tensors: HuggingFaceTensors, config: T5Config, order: list[int]) -> Weights:
+    """Their tensors by our names, all of them used."""
     weights: Weights = {}
     for side, count in (("encoder", config.n_encoder_layers), ("decoder", config.n_decoder_layers)):
         for i in range(count):
@@ -121,22 +120,20 @@ def t5_weights(tensors: ForeignTensors, config: T5Config, order: list[int]) -> W
         name = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         weights[f"{ours}.table"] = tensors.take(name, config.n_buckets, config.n_heads)
     shared = "shared.weight" if "shared.weight" in tensors else "encoder.embed_tokens.weight"
-    table = tensors.take(shared, len(order) - 1, config.d_model)  # without begin, which is a copy
+    table = tensors.take(shared, len(order) - 1, config.d_model)  # BOS, a copy, is not in it
     weights["tgt_embedding.weight"] = table[order]
     if config.tie_embeddings == "inputs":
         weights["output.weight"] = tensors.take("lm_head.weight", *table.shape)[order]
     weights["output_bias"] = np.zeros(len(order), np.float32)
-    weights["output_bias"][BOS] = NEVER  # a copy of padding, so that it is not counted twice among the words
-    # Copies of the table, and positions of the cross-attention that older files have and nothing uses.
-    tensors.leave_out(
-        "*coder.embed_tokens.weight", "lm_head.weight", "*.EncDecAttention.relative_attention_bias.weight"
-    )
+    weights["output_bias"][BOS] = SUPPRESSED_LOGIT  # a copy of padding, which must not be predicted twice
+    # Copies of the table, and unused positions of the cross-attention in older files.
+    tensors.discard("*coder.embed_tokens.weight", "lm_head.weight", "*.EncDecAttention.relative_attention_bias.weight")
     tensors.finish()
     return weights
 
 
-def take_layer(tensors: ForeignTensors, config: T5Config, side: str, i: int) -> Weights:
-    """Sublayers are numbered in theirs: 0 self-attention, then cross-attention in a decoder, then feed-forward."""
+def take_layer(tensors: HuggingFaceTensors, config: T5Config, side: str, i: int) -> Weights:
+    """Their sublayers are numbered: self-attention, cross-attention (decoder only), feed-forward."""
     ours, theirs = f"{side}.{i}", f"{side}.block.{i}.layer"
     parts = ("attention", "cross", "ffn") if side == "decoder" else ("attention", "ffn")
     names = {"attention": "SelfAttention", "cross": "EncDecAttention"}
@@ -158,8 +155,8 @@ def take_layer(tensors: ForeignTensors, config: T5Config, side: str, i: int) -> 
     return weights
 
 
-def task_prefixes(config: ForeignConfig) -> tuple[str, ...]:
-    """What the model was told to expect before a text, if its settings say so."""
+def task_prefixes(config: HuggingFaceConfig) -> tuple[str, ...]:
+    """The task prefixes that the settings name."""
     tasks = config.get("task_specific_params", {})
     prefixes = (
         [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []

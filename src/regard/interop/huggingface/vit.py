@@ -1,7 +1,7 @@
-"""A Vision Transformer of Hugging Face's shape (model_type "vit", with its classes) as one of ours.
+"""Import of a Vision Transformer (model_type "vit") with its classifier.
 
-The matrices are the same; queries, keys and values are one here and three there, and the map of the patches is written
-there as a convolution whose steps are as long as it is wide.
+Query, key and value become one matrix, and the patch embedding, there a convolution with stride = kernel size, a linear
+map; the rest is renamed.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import numpy as np
 
 from regard.config import DecodeConfig, ViTConfig
 from regard.errors import ModelFolderError
-from regard.interop.huggingface.folder import ForeignConfig, ForeignFolder, ForeignTensors, Imported
+from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
 from regard.model_folder.folder import ModelDescription
 
 PREPROCESSING = "preprocessor_config.json"
-BILINEAR = 2  # as Pillow numbers it
+BILINEAR = 2  # Pillow's constant
 
 
-def import_vit(folder: ForeignFolder) -> Imported:
+def import_vit(folder: HuggingFaceFolder) -> Imported:
     tensors = folder.tensors()
     if "classifier.weight" not in tensors:
-        raise ModelFolderError(f"{folder.path} has no classifier among its weights, and Regard's ViT classifies")
+        raise ModelFolderError(f"{folder.path} has no classifier weights, which Regard's ViT needs")
     count = len(tensors.left["classifier.weight"])
     labels = folder.config.class_names(count) or tuple(map(str, range(count)))
     config = vit_config(folder.config, read_preprocessing(folder), len(labels))
@@ -28,7 +28,7 @@ def import_vit(folder: ForeignFolder) -> Imported:
     return Imported(ModelDescription(config, DecodeConfig(), "", "", False, {}, labels=labels), weights)
 
 
-def vit_config(config: ForeignConfig, preprocessing: ForeignConfig, n_labels: int) -> ViTConfig:
+def vit_config(config: HuggingFaceConfig, preprocessing: HuggingFaceConfig, n_labels: int) -> ViTConfig:
     config.require("hidden_act", "gelu", default="gelu")
     normalises = preprocessing.flag("do_normalize", True)
     return ViTConfig(
@@ -48,37 +48,37 @@ def vit_config(config: ForeignConfig, preprocessing: ForeignConfig, n_labels: in
     )
 
 
-def one_side(config: ForeignConfig, name: str, default: int) -> int:
-    """A size that may be written as one number, or as height and width."""
+def one_side(config: HuggingFaceConfig, name: str, default: int) -> int:
+    """A size given as one number, or as height and width."""
     value = config.get(name, default)
     sides = set(value) if isinstance(value, list) else {value}
     if len(sides) != 1 or not all(isinstance(side, int) for side in sides):
-        raise ModelFolderError(f"{config.where}: {name} = {value!r}; Regard has square images and patches only")
+        raise ModelFolderError(f"{config.where}: {name} = {value!r}; Regard supports square images and patches only")
     return int(sides.pop())
 
 
-def read_preprocessing(folder: ForeignFolder) -> ForeignConfig:
+def read_preprocessing(folder: HuggingFaceFolder) -> HuggingFaceConfig:
     values = folder.json(PREPROCESSING) if folder.has(PREPROCESSING) else {}
-    found = ForeignConfig(values, folder.path / PREPROCESSING)
+    found = HuggingFaceConfig(values, folder.path / PREPROCESSING)
     if not values:
-        folder.say(f"{folder.path} has no {PREPROCESSING}: pixels will be scaled to −1 … 1, as is usual")
+        folder.say(f"{folder.path} has no {PREPROCESSING}: pixels are scaled to −1 … 1, the usual range")
     elif found.get("resample", BILINEAR) != BILINEAR:
-        folder.say(f"{found.where}: images are resized in another way there; Regard's is bilinear")
+        folder.say(f"{found.where}: resample = {found.get('resample')!r} is ignored; Regard resizes images bilinearly")
     return found
 
 
-def vit_weights(config: ViTConfig, tensors: ForeignTensors) -> dict[str, np.ndarray]:
-    """Our named arrays; every tensor is used or is an error."""
+def vit_weights(config: ViTConfig, tensors: HuggingFaceTensors) -> dict[str, np.ndarray]:
+    """Their tensors by our names, all of them used."""
     tensors.strip("vit.")
-    tensors.leave_out("pooler.*")
+    tensors.discard("pooler.*")
     d, ff, patch = config.d_model, config.d_ff, config.patch_size
-    places = (config.image_size // patch) ** 2 + 1
+    n_positions = (config.image_size // patch) ** 2 + 1
     projection = tensors.take("embeddings.patch_embeddings.projection.weight", d, config.channels, patch, patch)
     weights = {
         "embedding.class_token_D": tensors.take("embeddings.cls_token", 1, 1, d).reshape(d),
         "embedding.patches.weight": projection.reshape(d, -1),
         "embedding.patches.bias": tensors.take("embeddings.patch_embeddings.projection.bias", d),
-        "positions.table_LD": tensors.take("embeddings.position_embeddings", 1, places, d)[0],
+        "positions.table_LD": tensors.take("embeddings.position_embeddings", 1, n_positions, d)[0],
         "last_norm.weight": tensors.take("layernorm.weight", d),
         "last_norm.bias": tensors.take("layernorm.bias", d),
         "head.weight": tensors.take("classifier.weight", config.n_labels, d),
@@ -88,7 +88,7 @@ def vit_weights(config: ViTConfig, tensors: ForeignTensors) -> dict[str, np.ndar
         ours, theirs = f"layers.{layer}", f"encoder.layer.{layer}"
         attention = [f"{theirs}.attention.attention.{part}" for part in ("query", "key", "value")]
         weights[f"{ours}.attention.qkv.weight"] = np.concatenate([tensors.take(f"{x}.weight", d, d) for x in attention])
-        biases = [tensors.take_if_there(f"{part}.bias", d) for part in attention]  # missing where qkv_bias is false
+        biases = [tensors.take_optional(f"{part}.bias", d) for part in attention]  # missing where qkv_bias is false
         weights[f"{ours}.attention.qkv.bias"] = np.concatenate(
             [np.zeros(d, np.float32) if bias is None else bias for bias in biases]
         )

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.errors import ModelFolderError
-from regard.interop.huggingface.folder import ForeignFolder, ForeignTensors
+from regard.interop.huggingface.folder import HuggingFaceFolder, HuggingFaceTensors
 from regard.interop.huggingface.imports import import_folder
 from regard.model_folder.folder import CARD, read_weights
 
@@ -32,7 +32,7 @@ def plain(tmp_path: Path) -> Path:
 
 
 def test_settings_by_name_and_kind(plain: Path) -> None:
-    config = ForeignFolder(plain).config
+    config = HuggingFaceFolder(plain).config
     assert (config.number("size"), config.real("rate"), config.real("size"), config.flag("on", False)) == (
         3,
         0.5,
@@ -47,28 +47,28 @@ def test_settings_by_name_and_kind(plain: Path) -> None:
         config.number("missing")
     with pytest.raises(ModelFolderError, match="size must be true or false"):
         config.flag("size", False)
-    with pytest.raises(ModelFolderError, match="size = 3 is not something Regard has; it has 1 or 2"):
+    with pytest.raises(ModelFolderError, match="size = 3 is not supported; Regard supports 1 or 2"):
         config.require("size", 1, 2)
 
 
 def test_every_tensor_is_accounted_for(plain: Path) -> None:
-    tensors = ForeignFolder(plain).tensors()
+    tensors = HuggingFaceFolder(plain).tensors()
     assert tensors.take("a", 2, 3).dtype == np.float32
     np.testing.assert_array_equal(tensors.take("b"), [1, 2])
     assert "a" not in tensors
-    assert tensors.take_if_there("a") is None
-    with pytest.raises(ModelFolderError, match=r"does not: c\. Regard would not compute"):
+    assert tensors.take_optional("a") is None
+    with pytest.raises(ModelFolderError, match=r"no use for: c\. The imported model would not compute"):
         tensors.finish()
-    with pytest.raises(ModelFolderError, match=r"c has the shape \(1,\); \(2,\) follows"):
+    with pytest.raises(ModelFolderError, match=r"c has the shape \(1,\), but config\.json implies \(2,\)"):
         tensors.take("c", 2)
-    tensors.leave_out("c*")
+    tensors.discard("c*")
     tensors.finish()
     with pytest.raises(ModelFolderError, match="have no z"):
         tensors.take("z")
 
 
 def test_prefixes_can_be_taken_off() -> None:
-    tensors = ForeignTensors({"bert.a": np.zeros(1), "b": np.ones(1)}, Path("x"))
+    tensors = HuggingFaceTensors({"bert.a": np.zeros(1), "b": np.ones(1)}, Path("x"))
     tensors.strip("bert.")
     assert sorted(tensors.names()) == ["a", "b"]
 
@@ -112,11 +112,11 @@ class Dangerous:
 def test_code_in_a_pickle_is_not_run(plain: Path) -> None:
     (plain / "model.safetensors").unlink()
     (plain / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Dangerous()}, protocol=2))
-    with pytest.raises(ModelFolderError, match=r"pytorch_model\.bin cannot be read as tensors alone"):
-        ForeignFolder(plain).tensors()
+    with pytest.raises(ModelFolderError, match=r"pytorch_model\.bin is not a pickle of tensors only"):
+        HuggingFaceFolder(plain).tensors()
     torch.save([1, 2], plain / "pytorch_model.bin")
-    with pytest.raises(ModelFolderError, match="is not a list of named tensors"):
-        ForeignFolder(plain).tensors()
+    with pytest.raises(ModelFolderError, match="is not a dictionary of named tensors"):
+        HuggingFaceFolder(plain).tensors()
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_code_in_a_pickle_is_not_run(plain: Path) -> None:
         (
             "config.json",
             b'{"model_type": "whisper"}',
-            "the type 'whisper', which Regard does not have; it imports bert",
+            "model_type 'whisper', which Regard does not support; it imports bert",
         ),
         ("model.safetensors", None, r"has no weights: neither model\.safetensors nor pytorch_model\.bin"),
         ("model.safetensors", b"damaged", r"model\.safetensors cannot be read"),
@@ -152,14 +152,14 @@ def test_damaged_folders(marian_folder: Any, tmp_path: Path, name: str, content:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"normalize_before": True}, "normalize_before = True is not something Regard has"),
+        ({"normalize_before": True}, "normalize_before = True is not supported"),
         ({"decoder_ffn_dim": 50}, "decoder_ffn_dim = 50"),
         ({"activation_function": "tanh"}, "activation_function = 'tanh'"),
-        ({"encoder_layers": 1}, r"does not: model\.encoder\.layers\.1\.fc1\.bias, .* and 11 more"),
+        ({"encoder_layers": 1}, r"no use for: model\.encoder\.layers\.1\.fc1\.bias, .* and 11 more"),
         ({"encoder_layers": 3}, r"have no model\.encoder\.layers\.2"),
-        ({"vocab_size": 20}, "vocab_size is 20, but the list of words"),
-        ({"decoder_start_token_id": 900}, "decoder_start_token_id = 900, but the words are numbered from 0 to"),
-        ({"d_model": 16}, r"has the shape \(32, 32\); \(16, 16\) follows from config\.json"),
+        ({"vocab_size": 20}, "vocab_size is 20, but the list of source pieces"),
+        ({"decoder_start_token_id": 900}, "decoder_start_token_id = 900, but token ids go from 0 to"),
+        ({"d_model": 16}, r"has the shape \(32, 32\), but config\.json implies \(16, 16\)"),
     ],
 )
 def test_other_models_are_refused(marian_folder: Any, tmp_path: Path, settings: dict[str, Any], message: str) -> None:
@@ -183,7 +183,7 @@ def test_what_could_not_be_read_again_is_not_written(
 ) -> None:
     folder = marian_folder()
     change(folder / "generation_config.json", **settings)
-    with pytest.raises(ModelFolderError, match=f"has settings that Regard has not: {message}"):
+    with pytest.raises(ModelFolderError, match=f"has settings that Regard does not support: {message}"):
         import_folder(folder, tmp_path / "ours")
     assert not (tmp_path / "ours").exists()
 
@@ -204,7 +204,7 @@ def test_other_formats_and_folders_that_are_there(marian_folder: Any, tmp_path: 
     with pytest.raises(ModelFolderError, match="there is no folder at"):
         import_folder(tmp_path / "nowhere", tmp_path / "ours")
     (folder / "model.safetensors").rename(folder / "tf_model.h5")
-    with pytest.raises(ModelFolderError, match=r"tf_model\.h5 cannot be read, save it by PyTorch first"):
+    with pytest.raises(ModelFolderError, match=r"tf_model\.h5 cannot be read; save the model with PyTorch first"):
         import_folder(folder, tmp_path / "ours")
 
 
@@ -217,7 +217,7 @@ def test_what_is_said_of_the_model(marian_folder: Any, tmp_path: Path) -> None:
     decode = described.decode
     assert (decode.beam, decode.beam_rule, decode.length_penalty) == (6, "huggingface", 0.8)
     assert (decode.max_length_ratio, decode.max_length_extra) == (0.0, 99)
-    assert said == ["early_stopping = True is not kept: the search goes on until nothing better is in sight"]
+    assert said == ["early_stopping = True is ignored: the search continues until no active hypothesis can win"]
     card = (tmp_path / "ours" / CARD).read_text("utf-8")
     assert "# opus" in card
     assert "en → ne" in card
