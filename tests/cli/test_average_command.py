@@ -35,7 +35,7 @@ def check_mean(out: Path, folders: list[Path]) -> None:
 def test_folders(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     folders = [run.checkpoint(100), run.checkpoint(300)]
     said = regard("average", *folders, "-o", tmp_path / "out")
-    assert said == (0, f"{tmp_path / 'out'} is the mean of step-00000100, step-00000300\n", "")
+    assert said == (0, f"wrote {tmp_path / 'out'}: mean of step-00000100, step-00000300\n", "")
     check_mean(tmp_path / "out", folders)
     assert read_description(tmp_path / "out") == read_description(folders[0])
     assert "mean of 2 checkpoints" in (tmp_path / "out" / CARD).read_text()
@@ -50,7 +50,7 @@ def test_the_last_of_a_run(regard: Any, run: RunFolder, tmp_path: Path) -> None:
 def test_fewer_checkpoints_than_wanted(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     said = regard("average", run.path, "-o", tmp_path / "out")
     assert said.code == 0
-    assert "has only 3 of the 5 checkpoints" in said.err
+    assert "has only 3 checkpoints, not 5" in said.err
     check_mean(tmp_path / "out", [run.checkpoint(step) for step in (100, 200, 300)])
 
 
@@ -90,7 +90,7 @@ def test_folders_of_one_name_go_by_their_paths(regard: Any, make_model: Any, tmp
     folders = [make_model(tmp_path / name / "model", seed) for seed, name in enumerate("ab")]
     said = regard("average", *folders, "-o", tmp_path / "out")
     names = f"{folders[0]}, {folders[1]}"
-    assert said == (0, f"{tmp_path / 'out'} is the mean of {names}\n", "")
+    assert said == (0, f"wrote {tmp_path / 'out'}: mean of {names}\n", "")
     assert f"mean of 2 checkpoints: {names}." in (tmp_path / "out" / CARD).read_text()
 
 
@@ -99,8 +99,8 @@ def test_errors(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     empty.create(RunConfig())
     (tmp_path / "file").write_text("in the way")
     cases: list[tuple[list[object], int, str]] = [
-        ([], 2, "average of what?"),
-        ([run.checkpoint(100), run.checkpoint(200), "--last", "2"], 2, "--last goes with one run folder"),
+        ([], 2, "nothing to average"),
+        ([run.checkpoint(100), run.checkpoint(200), "--last", "2"], 2, "--last needs one run folder"),
         ([run.path, "--last", "0"], 2, "--last"),
         ([empty.path], 5, "has no checkpoint yet"),
         ([tmp_path / "nothing"], 4, "there is no model folder"),

@@ -48,7 +48,7 @@ def test_it_says_the_class_and_draws(regard: Any, vit: Path, picture: Path) -> N
     assert lines[1].startswith("  靴    66.5%  ███")
     assert lines[2].startswith("  bag   24.5%  ███")
     assert "coat" not in said.out
-    assert lines[4] == "  the picture                    where it looked"
+    assert lines[4] == "  image                          attention"
     drawn = lines[5:19]
     assert all(line[2:16] == "█" * 14 for line in drawn), "the left half of the picture is white"
     assert all(line[16:30].strip() == "" for line in drawn)
@@ -70,7 +70,7 @@ def test_the_name_of_an_installed_model(
 def test_it_has_no_tokenizer(regard: Any, vit: Path) -> None:
     said = regard("tokenize", "boot", "--model", vit)
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith(f"regard: {vit} has no tokenizer, which a vit model can do without; name another")
+    assert said.err.startswith(f"regard: {vit} is a vit model, which has no tokenizer; give another")
 
 
 def test_json(regard: Any, vit: Path, picture: Path) -> None:
@@ -89,7 +89,7 @@ def test_json(regard: Any, vit: Path, picture: Path) -> None:
     ("words", "code", "said"),
     [
         (["none.png"], 3, "there is no file none.png"),
-        ([], 2, "which picture?"),
+        ([], 2, "no input"),
     ],
 )
 def test_what_is_wrong_is_said(regard: Any, vit: Path, words: list[str], code: int, said: str) -> None:

@@ -55,14 +55,14 @@ def test_show_does_not_need_the_data(regard: Any, recipe: Path) -> None:
 def test_check(regard: Any, recipe: Path, data: Path) -> None:
     said = regard("config", "check", recipe)
     assert (said.code, said.err) == (0, "")
-    assert said.out.endswith(f"a.en + a.de: 1 pairs\n{recipe} is good\n")
+    assert said.out.endswith(f"a.en + a.de: 1 pairs\n{recipe}: OK\n")
 
 
 def test_check_without_data(regard: Any, recipe: Path) -> None:
     said = regard("config", "check", recipe)
     assert said.code == 3
     assert f"there is no file {recipe.parent / 'a.en'}" in said.err
-    assert regard("config", "check", recipe, "--no-data") == (0, f"{recipe} is good\n", "")
+    assert regard("config", "check", recipe, "--no-data") == (0, f"{recipe}: OK\n", "")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_labels_are_checked_as_training_does(
     said = regard("config", "check", tmp_path / "r.toml", "--set", override)
     assert said.code == code
     assert words in said.out + said.err
-    assert ("is good" in said.out) == (code == 0)
+    assert (": OK" in said.out) == (code == 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.toml", "train.tsv", "valid.tsv"], (
         "nothing is written"
     )
@@ -153,7 +153,7 @@ def test_the_recipes_that_need_no_data_are_good(regard: Any) -> None:
 
 @pytest.mark.parametrize("recipe", sorted((Path(__file__).parents[2] / "recipes").glob("*.toml")), ids=lambda r: r.stem)
 def test_every_recipe_can_be_read(regard: Any, recipe: Path) -> None:
-    assert regard("config", "check", recipe, "--no-data") == (0, f"{recipe} is good\n", "")
+    assert regard("config", "check", recipe, "--no-data") == (0, f"{recipe}: OK\n", "")
 
 
 def test_files_of_different_length_are_not_good(regard: Any, tmp_path: Path) -> None:

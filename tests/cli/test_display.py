@@ -65,17 +65,17 @@ def hear(display: PlainDisplay | LiveDisplay, *reports: StepReport | ValidationR
 
 def test_a_line_for_a_step() -> None:
     assert plain(STEP) == (
-        "step  12,350  epoch   7  loss 2.346  ppl 8.25  lr 7.10e-04  21,346 tokens/s  1:02:05 gone  1:35 left\n"
+        "step  12,350  epoch   7  loss 2.346  ppl 8.25  lr 7.10e-04  21,346 tokens/s  1:02:05 elapsed  1:35 left\n"
     )
 
 
 def test_lines_for_a_validation() -> None:
     first, *samples = plain(VALIDATION).splitlines()
-    assert first == "valid, step 12,000  loss 1.5041  ppl 4.50  BLEU 35.21  chrF 58.99  3.2 s  (best so far)"
+    assert first == "validation at step 12,000  loss 1.5041  ppl 4.50  BLEU 35.21  chrF 58.99  3.2 s  (best)"
     assert samples[:3] == ["    Zwei [bold]Hunde[/bold] [/] laufen", "  → Two [red]dogs", "  = Two dogs [run]"]
     assert len(samples) == 6
     untranslated = ValidationReport(5, 1, 1.0, None, None, 0.1, ())
-    assert plain(untranslated) == "valid, step 5  loss 1.0000  ppl 2.72  0.1 s\n"
+    assert plain(untranslated) == "validation at step 5  loss 1.0000  ppl 2.72  0.1 s\n"
 
 
 def test_a_translation_of_nothing_is_seen() -> None:
@@ -103,7 +103,7 @@ def test_the_panel_shows_every_number() -> None:
         assert name in shown
         assert value in shown
     assert "reverse → runs/reverse" in shown
-    for text in ("validation at step 12,000", "BLEU 35.21", "chrF 58.99", "best so far", "An output", "A reference"):
+    for text in ("validation at step 12,000", "BLEU 35.21", "chrF 58.99", "(best)", "An output", "A reference"):
         assert text in shown
 
 
@@ -114,7 +114,7 @@ def test_the_panel_is_whole_in_a_hundred_columns() -> None:
     assert "time left" in names, "the numbers fit on one line"
     assert max(map(len, lines)) <= 100
     validation = next(line for line in lines if "validation at" in line)
-    assert "best so far" in validation
+    assert "(best)" in validation
 
 
 def test_brackets_are_text_and_not_markup() -> None:

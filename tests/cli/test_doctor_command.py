@@ -47,7 +47,7 @@ def test_readable(regard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert sum(line.startswith(name + " ") for line in lines) == 1
     assert ", because the " in said.out
     assert "REGARD_MODEL     not set" in lines
-    assert "an estimate" in said.out
+    assert "estimated from" in said.out
     assert "bench/train.py" in said.out
     for work in ("training small", "training base"):
         assert sum(line.startswith(work + " ") for line in lines) == 1

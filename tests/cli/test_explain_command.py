@@ -34,8 +34,8 @@ def test_a_page_and_figures(regard: Any, model: Path, tmp_path: Path) -> None:
     assert "regard-data" in files[0].read_text("utf-8")
     assert files[1].read_bytes().startswith(b"\x89PNG")
     assert "</svg>" in files[2].read_text("utf-8")
-    assert f"the page is in {files[0]} (" in said.out
-    assert f"the figure is in {files[2]}: cross-attention, mean of 2 layers × 2 heads" in said.out
+    assert f"wrote {files[0]} (" in said.out
+    assert f"wrote {files[2]}: cross-attention, mean of 2 layers × 2 heads" in said.out
 
 
 def test_a_figure_of_one_head_and_a_given_translation(regard: Any, model: Path, tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ def test_a_page_that_is_not_built(regard: Any, model: Path, tmp_path: Path, monk
 def test_wrong_options(regard: Any, model: Path, tmp_path: Path) -> None:
     said = regard("explain", "the cat", "--model", model)
     assert said.code == 2
-    assert "what shall be written?" in said.err
+    assert "nothing to write" in said.err
     said = regard("explain", "the cat", "--model", model, "--png", tmp_path / "map.jpg")
-    assert (said.code, "the name must end in .png" in said.err) == (2, True)
+    assert (said.code, "the file name must end in .png" in said.err) == (2, True)
     said = regard("explain", "the cat", "--model", model, "--svg", tmp_path / "map.svg", "--head", 7)
     assert (said.code, "there is no head 7 in the cross-attention" in said.err) == (2, True)
     assert not (tmp_path / "map.svg").exists()

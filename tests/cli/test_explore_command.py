@@ -21,7 +21,7 @@ import pytest
 
 from regard.cli.explore import find_models
 
-READY = re.compile(r"the explorer is ready at (http://127\.0\.0\.1:\d+/)(\S*)")
+READY = re.compile(r"explorer running at (http://127\.0\.0\.1:\d+/)(\S*)")
 
 
 def wait_for_line(process: subprocess.Popen[str], seconds: float) -> str:
@@ -64,7 +64,7 @@ def test_from_start_to_ctrl_c(make_model: Any, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert out == "the explorer has ended\n"
+    assert out == "explorer stopped\n"
     assert "Traceback" not in err
     assert model.is_dir()
 
@@ -81,7 +81,7 @@ def test_installed_models_come_first_and_of_those_the_one_that_reads_the_text(ba
 def test_which_model(regard: Any, tmp_path: Path) -> None:
     said = regard("explore", "--runs", tmp_path, "--no-browser")
     assert said.code == 2
-    assert f"which model? Name its folder with --model or REGARD_MODEL; there is none under {tmp_path}" in said.err
+    assert f"no model found: none is installed and {tmp_path} has none" in said.err
     said = regard("explore", "--model", tmp_path / "nowhere", "--no-browser", "--port", 0)
     assert (said.code, said.out) == (4, "")
     assert f"there is no model folder at {tmp_path / 'nowhere'}" in said.err

@@ -74,7 +74,7 @@ def test_wrong_options(regard: Any, gpt: Path, bert: Path) -> None:
     assert regard("generate", "a").code == 2
     said = regard("generate", "a", "--model", gpt, "--temperature", 0)
     assert (said.code, said.out) == (2, "")
-    assert "--temperature 0 is not possible; to always take the likeliest, give --top-k 1 instead" in said.err
+    assert "--temperature must be greater than 0; for greedy decoding use --top-k 1" in said.err
     assert (
         "decode.temperature = 0.001 is too small" in regard("generate", "a", "--model", gpt, "--temperature", 0.001).err
     )

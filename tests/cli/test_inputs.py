@@ -33,8 +33,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_mistyped_file_is_no_text(place: Path, name: str) -> None:
     with pytest.raises(DataError) as caught:
         read_lines(name)
-    assert str(caught.value).startswith(f"there is no file {name}; if these are words to work on, pipe them in")
-    with pytest.raises(DataError, match=f"there is no file {place}/none"):
+    assert str(caught.value).startswith(f"file not found: {name} (if this is text, pass it on standard input")
+    with pytest.raises(DataError, match=f"file not found: {place}/none"):
         read_lines(str(place / "none"))
 
 
@@ -42,7 +42,7 @@ def test_a_mistyped_file_is_no_text(place: Path, name: str) -> None:
 def test_a_folder_is_no_text(place: Path, name: str) -> None:
     with pytest.raises(DataError) as caught:
         read_lines(name)
-    assert str(caught.value) == f"{name} is a folder; name a file in it"
+    assert str(caught.value) == f"{name} is a folder; give a file"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_one_long_line_shows_life() -> None:
 
 
 def test_short_work_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "SECONDS_UNSEEN", 10 * PATIENCE)  # however slow the machine is
+    monkeypatch.setattr(inputs, "SPINNER_DELAY", 10 * PATIENCE)  # however slow the machine is
     with Terminal() as terminal:
         with spinner("unseen"), progress_bar("unseen", 1):
             pass

@@ -17,7 +17,7 @@ from regard.cli.explore import find_models
 def test_none(regard: Any) -> None:
     said = regard("models")
     assert said.code == 0
-    assert said.out.startswith("no model is installed: ")
+    assert said.out.startswith("no models installed: ")
     assert json.loads(regard("models", "--json").out) == []
 
 
@@ -87,7 +87,7 @@ def test_what_is_left_is_said_on_standard_error(regard: Any, babble: Path) -> No
     assert said.code == 0
     assert said.out.splitlines()[0] == "Привет"
     assert said.err.splitlines()[0].startswith("line 1: not translated: the text is in Cyrillic script")
-    assert said.err.splitlines()[-1] == "and 3 more"
+    assert said.err.splitlines()[-1] == "and 3 more notes"
     alone = regard("translate", "Привет")
     assert (alone.code, alone.out) == (2, "")
 

@@ -20,7 +20,7 @@ from regard.tokenizers.sentencepiece import SentencePieceModel
 def test_base_is_the_papers(regard: Any) -> None:
     said = regard("params", "base")
     assert said.code == 0
-    assert "63,082,496 parameters, with a vocabulary of 37,000" in said.out
+    assert "63,082,496 parameters, vocabulary 37,000" in said.out
     lines = {line.split()[0]: line for line in said.out.splitlines() if line}
     assert "37,000 × 512" in lines["tgt_embedding.weight"]
     assert lines["tgt_embedding.weight"].endswith("shared with src_embedding and output")
@@ -36,7 +36,7 @@ def test_base_is_the_papers(regard: Any) -> None:
 def test_the_ancestors_have_a_ledger_too(regard: Any) -> None:
     said = regard("params", "gnmt", "--vocab", "32000")
     assert said.code == 0
-    assert "289,224,704 parameters, with a vocabulary of 32,000" in said.out
+    assert "289,224,704 parameters, vocabulary 32,000" in said.out
     lines = {line.split()[0]: line for line in said.out.splitlines() if line}
     assert " × 8 " in lines["decoder.0…7.recurrence.recurrent.weight"]
     assert lines["recurrence"].split()[1] == "188,821,504"
@@ -52,12 +52,12 @@ def test_every_preset_has_a_ledger_and_is_named_in_the_help(regard: Any, preset:
     if preset.startswith("vit"):
         assert "vocabulary" not in first
     else:
-        assert f"with a vocabulary of {VOCABULARIES.get(preset, 37_000):,}, " in first
+        assert f"vocabulary {VOCABULARIES.get(preset, 37_000):,}, " in first
     assert preset in "".join(regard("params", "--help").out.split())  # a line may end at a hyphen
 
 
 def test_the_descendants_have_the_published_sizes(regard: Any) -> None:
-    assert "124,439,808 parameters, with a vocabulary of 50,257, its own: --vocab" in regard("params", "gpt2").out
+    assert "124,439,808 parameters, vocabulary 50,257, its own (change it with --vocab)" in regard("params", "gpt2").out
     assert "174,604,259,328 parameters" in regard("params", "gpt3").out
     found = json.loads(regard("params", "bert-base", "--json").out)
     assert found["total"] == 109_482_240
@@ -67,7 +67,7 @@ def test_the_descendants_have_the_published_sizes(regard: Any) -> None:
 
 def test_what_a_token_meets_is_said_where_there_are_experts(regard: Any) -> None:
     said = regard("params", "deepseek-v3").out
-    assert "671,026,419,200 parameters, of which one token meets 36,625,625,600, with" in said
+    assert "671,026,419,200 parameters, 36,625,625,600 active per token, vocabulary" in said
     found = json.loads(regard("params", "deepseek-v3", "--json").out)
     assert (found["total"], found["active"]) == (671_026_419_200, 36_625_625_600)
     assert "meets" not in regard("params", "vit-base").out
@@ -98,12 +98,12 @@ def test_a_recipe_has_the_vocabulary_of_its_tokenizer(
         return str(said.out.splitlines()[0])
 
     recipe.write_text("[data.tokenizer]\nvocab_size = 500\n")
-    assert "a vocabulary of 500, as data.tokenizer.vocab_size says" in total_and_text()
-    assert total_and_text("--vocab", "700").endswith("a vocabulary of 700")
+    assert "vocabulary 500 from data.tokenizer.vocab_size" in total_and_text()
+    assert total_and_text("--vocab", "700").endswith("vocabulary 700")
     recipe.write_text('[data.tokenizer]\nfiles = ["t.model"]\n')
     assert "37,000, the paper's, since" in total_and_text()
     (tmp_path / "t.model").write_bytes(vocabulary.proto)
-    assert f"a vocabulary of {vocabulary.size}, the tokenizer's" in total_and_text()
+    assert f"vocabulary {vocabulary.size}, the tokenizer's" in total_and_text()
     recipe.write_text('[model]\nsharing = "output"\nsrc_vocab_size = 300\ntgt_vocab_size = 400\n')
     assert "300 (source) and 400 (target)" in total_and_text()
 
@@ -125,7 +125,7 @@ def test_a_model_folder(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["huge"], 2, f"huge is neither a preset ({', '.join(PRESETS)}) nor"),
+        (["huge"], 2, f"huge is not a preset ({', '.join(PRESETS)}), a recipe"),
         (["no.toml"], 2, "there is no recipe at no.toml"),
         (["."], 4, "not a model folder"),
         (["base", "--vocab", "0"], 2, "--vocab"),
@@ -143,7 +143,7 @@ def test_errors(
 def test_vocab_of_a_folder_is_refused(regard: Any, make_model: Any, tmp_path: Path) -> None:
     said = regard("params", make_model(tmp_path / "m"), "--vocab", "9")
     assert said.code == 2
-    assert "has its vocabulary already" in said.err
+    assert "has a fixed vocabulary" in said.err
 
 
 def test_a_narrow_terminal_says_what_is_shared_below(tmp_path: Path) -> None:

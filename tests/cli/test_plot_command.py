@@ -29,7 +29,7 @@ def make_run(path: Path, validations: bool = True, scored: bool = True) -> RunFo
 def test_the_picture_lies_in_the_run(regard: Any, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     picture = run.path / "curves.png"
-    assert regard("plot", run.path) == (0, f"the curves are in {picture}\n", "")
+    assert regard("plot", run.path) == (0, f"wrote {picture}\n", "")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert regard("plot", run.path).code == 0  # again, as the training goes on
 
@@ -80,7 +80,7 @@ def test_a_young_run(regard: Any, tmp_path: Path, validations: bool, scored: boo
         file.write('{"kind": "step", "st')  # being written just now
     assert regard("plot", run.path, "-o", tmp_path / "c.svg").code == 0
     picture = (tmp_path / "c.svg").read_text("utf-8")
-    assert ">nothing yet</text>" in picture
+    assert ">no data</text>" in picture
     assert (">validation</text>" in picture) == validations
 
 
@@ -91,9 +91,9 @@ def test_errors(regard: Any, tmp_path: Path) -> None:
         ([], 2, "RUN"),
         ([run, "-o", tmp_path / "c.jpeg"], 2, "must end in .png or .svg"),
         ([run, "-o", tmp_path / "c"], 2, "must end in .png or .svg"),
-        ([run, run], 2, "named twice"),
+        ([run, run], 2, "given twice"),
         ([tmp_path / "empty"], 5, "has no metrics yet"),
-        ([tmp_path / "nothing"], 5, "there is no run at"),
+        ([tmp_path / "nothing"], 5, "run folder not found"),
         ([run, "-o", run / "metrics.jsonl" / "c.png"], 2, "cannot be written"),
     ]
     for arguments, code, words in cases:

@@ -56,7 +56,7 @@ def test_files_that_do_not_go_line_by_line(regard: Any, reverse_model: Path, tmp
     (tmp_path / "tgt").write_text("apple\n")
     said = regard("score", tmp_path / "src", tmp_path / "tgt", "--model", reverse_model)
     assert (said.code, said.out) == (3, "")
-    assert said.err == "regard: 2 sources but 1 translations; they must go line by line\n"
+    assert said.err == "regard: 2 source lines but 1 translation lines; the numbers must be equal\n"
 
 
 def test_what_is_no_sentence_is_named(regard: Any, reverse_model: Path) -> None:

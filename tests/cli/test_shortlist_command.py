@@ -78,7 +78,7 @@ def test_a_model_that_does_not_translate(regard: Any, make_model: Any, recipe: P
     write_sums(model, {**listed_sums(model), CONFIG: digest(model / CONFIG)})
     said = regard("shortlist", model, "--recipe", recipe)
     assert said.code == 2
-    assert "is no translator" in said.err
+    assert "is not a translation model" in said.err
 
 
 def test_a_recipe_is_needed(regard: Any, make_model: Any, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_wrong_ids(regard: Any, spm: Path, text: str, words: str) -> None:
 def test_lines_go_in_chunks(
     regard: Any, spm: Path, vocabulary: SentencePieceModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokenize, "LINES_AT_ONCE", 3)
+    monkeypatch.setattr(tokenize, "CHUNK_LINES", 3)
     said = regard("tokenize", "-", "--ids", "--model", spm, stdin="\n".join(LINES).encode())
     assert [[int(word) for word in line.split()] for line in said.out.splitlines()] == vocabulary.encode(LINES)
     said = regard("tokenize", "5\n6\n7\nx", "--decode", "--model", spm)

@@ -56,7 +56,7 @@ def test_a_recipe_becomes_a_model(regard: Any, recipe: Path) -> None:
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("step ") and " epoch " in line] == ["2", "4", "6"]
-    assert [line.split()[2] for line in lines if line.startswith("valid, ")] == ["3", "6"]
+    assert [line.split()[3] for line in lines if line.startswith("validation at step ")] == ["3", "6"]
     assert sum(line.startswith("  → ") for line in lines) == 2 * 2
     assert lines[-2] == "finished at step 6; the run is in runs/small"
     assert lines[-1] == 'try it: regard translate "…" --model runs/small/model'
@@ -141,9 +141,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(regard: Any, recipe: Path) -> None:
     stopped, again = rest.splitlines()[-2:]
     assert stopped.startswith("interrupted at step ")
     step = int(stopped.split()[3].rstrip(";").replace(",", ""))
-    assert again == f"go on with: {shlex.join(['regard', 'train', str(recipe), *more, '--resume'])}"
+    assert again == f"resume with: {shlex.join(['regard', 'train', str(recipe), *more, '--resume'])}"
     assert not Path("my run/model").exists()
-    words = shlex.split(again.removeprefix("go on with: regard "))
+    words = shlex.split(again.removeprefix("resume with: regard "))
     said = regard(*words, "--set", f"train.max_steps={step + 1}")
     assert said.code == 0
     assert f"resumed at step {step:,}" in said.out

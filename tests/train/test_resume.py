@@ -143,8 +143,8 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(
         told = out.splitlines()
         assert told[0] == "stopping after this step; once more to stop at once"
         assert told[-2] == f"interrupted at step {saved}; the run is in {broken.path}"
-        assert told[-1].startswith("go on with: regard train ")
-        words_to_go_on = [*shlex.split(told[-1].removeprefix("go on with: regard "))]
+        assert told[-1].startswith("resume with: regard train ")
+        words_to_go_on = [*shlex.split(told[-1].removeprefix("resume with: regard "))]
         assert saved % 8 != 0
         assert not broken.model.exists()
     assert len(broken.saved_steps()) == 2  # the last step, and step 8: the first interruption is over

@@ -1,4 +1,4 @@
-"""`regard attention`: an attention map, drawn in the terminal."""
+"""`regard attention`: draw an attention map in the terminal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from regard.inspect.maps import AttentionMap, MapKind
 
-CELL = 3  # characters a column
+CELL = 3  # characters per column
 SHADES = " ·░▒▓█"
-VIOLET = "rgb(139,92,246)"  # seen on black and on white
+VIOLET = "rgb(139,92,246)"  # readable on black and on white
 
 
 @click.command("attention", short_help="Draw an attention map in the terminal.")
@@ -36,7 +36,7 @@ def command(
     head: int | None,
     translation: str | None,
 ) -> None:
-    """Translate TEXT and draw which word looked at which: a row for each word of the translation.
+    """Translate TEXT and draw an attention map: rows are queries, columns are keys.
 
     \b
     Examples:
@@ -51,7 +51,7 @@ def command(
 
 
 def draw(shown: AttentionMap, console: Console) -> None:
-    """The map, in several parts side by side below each other where the terminal is too narrow for all columns."""
+    """Draw the map, in several parts one below the other if the terminal is too narrow for all columns."""
     from rich.cells import cell_len
     from rich.text import Text
 

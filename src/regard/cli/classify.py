@@ -1,4 +1,4 @@
-"""`regard classify`: what is on a picture, or what a text is."""
+"""`regard classify`: classify images or texts, or tag the tokens of a text."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ if TYPE_CHECKING:
     from regard.pipelines.image_classifier import View
     from regard.pipelines.text_encoder import Opinion, Tag
 
-COLUMNS = 28  # about so many characters for a picture: those of the smallest ones we know
+COLUMNS = 28  # characters per image, about; MNIST's size
 GAP = 3
 
 
-@click.command("classify", short_help="What is on a picture, or what a text is.")
+@click.command("classify", short_help="Classify an image or a text.")
 @click.argument("inputs", nargs=-1, metavar="[INPUT]...", shell_complete=complete_file)
 @named_model_option
-@click.option("--top", type=click.IntRange(min=1), default=3, help="How many classes to show. [3]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: every class, and where it looked.")
+@click.option("--top", type=click.IntRange(min=1), default=3, help="Number of classes to show.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write one JSON object per input: all classes, attention of images."
+)
 def command(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:
-    """Say what each INPUT is, with the model's probabilities.
+    """Classify each INPUT and show the most probable classes.
 
-    With a Vision Transformer, INPUT is a picture file: below its classes the picture is drawn as the model saw it, and
-    beside it where the model looked, patch by patch. Pictures need Pillow: pip install "regard[images]".
+    With a Vision Transformer, INPUT is an image file; below the classes, the image is drawn with the attention of the
+    class token per patch beside it. Images need Pillow: pip install "regard[images]".
 
-    With a BERT that has learnt classes, INPUT is a text, or a file of texts, one a line; without any, standard input.
-    One that has learnt tags says of each word what it is.
+    With a BERT that has a classification head, INPUT is a text or a file with one text per line; without INPUT,
+    standard input is read. With a tagging head, every token is labelled.
 
     \b
     Examples:
@@ -51,25 +53,25 @@ def command(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) 
     folder = find_folder(model_path)
     match read_description(folder).model:
         case ViTConfig():
-            classify_pictures(inputs, folder, top, as_json)
+            classify_images(inputs, folder, top, as_json)
         case _:
             classify_texts(inputs, folder, top, as_json)
 
 
-def classify_pictures(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:
+def classify_images(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:
     from regard.cli.params import open_console
     from regard.pipelines.image_classifier import ImageClassifier
 
     if not inputs:
-        raise ConfigError("which picture? Name one or more files, such as boot.png")
+        raise ConfigError("no input: give one or more image files, such as boot.png")
     viewer, console = ImageClassifier(model_path), open_console()
-    for name in inputs:  # one by one, so that the first is seen before the last is read
+    for name in inputs:  # one by one: the first result is shown before the last image is read
         view = viewer(name)
         if as_json:
             looked_at = view.looked_at_YX.round(6).tolist()
-            click.echo(json.dumps({**described(name, view.opinion), "looked_at": looked_at}, ensure_ascii=False))
+            click.echo(json.dumps({**describe(name, view.opinion), "looked_at": looked_at}, ensure_ascii=False))
         else:
-            say_opinion(name, view.opinion, top)
+            show_classes(name, view.opinion, top)
             draw(view, console)
 
 
@@ -80,16 +82,16 @@ def classify_texts(inputs: tuple[str, ...], model_path: Path, top: int, as_json:
     texts = [line for source in inputs or (None,) for line in read_lines(source)]
     if "tags" in reader.model.config.heads and "classes" not in reader.model.config.heads:
         for text in texts:
-            say_tags(text, reader.tag(text), as_json)
+            show_tags(text, reader.tag(text), as_json)
         return
     for text, opinion in zip(texts, reader.classify(texts), strict=True):
         if as_json:
-            click.echo(json.dumps(described(text, opinion), ensure_ascii=False))
+            click.echo(json.dumps(describe(text, opinion), ensure_ascii=False))
         else:
-            say_opinion(text, opinion, top)
+            show_classes(text, opinion, top)
 
 
-def say_tags(text: str, tags: Sequence[Tag], as_json: bool) -> None:
+def show_tags(text: str, tags: Sequence[Tag], as_json: bool) -> None:
     if as_json:
         rows = [{"piece": tag.piece, "label": tag.label, "probability": tag.probability} for tag in tags]
         click.echo(json.dumps({"input": text, "tags": rows}, ensure_ascii=False))
@@ -97,13 +99,13 @@ def say_tags(text: str, tags: Sequence[Tag], as_json: bool) -> None:
         click.echo(" ".join(f"{tag.piece}/{tag.label}" for tag in tags))
 
 
-def described(name: str, opinion: Opinion) -> dict[str, Any]:
+def describe(name: str, opinion: Opinion) -> dict[str, Any]:
     labels = [{"label": label, "probability": probability} for label, probability in opinion.labels]
     return {"input": name, "label": opinion.label, "labels": labels}
 
 
-def say_opinion(name: str, opinion: Opinion, top: int) -> None:
-    """The likeliest classes, with a bar each."""
+def show_classes(name: str, opinion: Opinion, top: int) -> None:
+    """The most probable classes, with a bar each."""
     from rich.cells import cell_len
 
     from regard.cli.params import bar
@@ -116,12 +118,12 @@ def say_opinion(name: str, opinion: Opinion, top: int) -> None:
 
 
 def draw(view: View, console: Console) -> None:
-    """The picture and, beside it, where the model looked: the darker, the more."""
+    """The image and, beside it, the attention per patch: darker is more."""
     across = len(view.looked_at_YX)
     columns = across * max(1, round(COLUMNS / across))
     picture = resized(view.pixels_CYX.mean(axis=0), columns)
     looked_at = resized(view.looked_at_YX / view.looked_at_YX.max(), columns)
-    click.echo(f"\n  {'the picture':<{columns + GAP}}where it looked")
+    click.echo(f"\n  {'image':<{columns + GAP}}attention")
     for left, right in zip(picture, looked_at, strict=True):
         line = shades(left, "default").append(" " * GAP).append_text(shades(right, "rgb(139,92,246)"))
         line.rstrip()
@@ -130,11 +132,11 @@ def draw(view: View, console: Console) -> None:
 
 
 def resized(values_YX: np.ndarray, columns: int) -> np.ndarray:
-    """As many columns, and half as many rows: a character is twice as high as it is wide."""
+    """Resize to `columns`, and half as many rows: a character is twice as high as it is wide."""
     import numpy as np
 
     def parts(length: int, count: int) -> list[np.ndarray]:
-        if length < count:  # fewer pixels than characters: each several times
+        if length < count:  # fewer pixels than characters: repeat them
             return [np.array([place * length // count]) for place in range(count)]
         return np.array_split(np.arange(length), count)
 

@@ -1,18 +1,18 @@
-"""`regard completion`: the Tab key knows the commands and their options."""
+"""`regard completion`: shell completion of commands and options."""
 
 from __future__ import annotations
 
 import click
 
 
-@click.command("completion", short_help="Completion for your shell.")
+@click.command("completion", short_help="Print a shell completion script.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print what teaches SHELL to complete regard's commands, options and file names.
+    """Print a completion script for SHELL: commands, options and file names.
 
     \b
-    Put it where the shell looks when it starts, then open a new one:
+    Install the script, then start a new shell:
       bash  regard completion bash > ~/.local/share/bash-completion/completions/regard
             (needs the bash-completion package; without it: >> ~/.bashrc)
       zsh   regard completion zsh > ~/.zfunc/_regard
@@ -22,7 +22,7 @@ def command(ctx: click.Context, shell: str) -> None:
     \b
     Examples:
       regard completion bash >> ~/.bashrc
-      eval "$(regard completion zsh)"            for this shell alone
+      eval "$(regard completion zsh)"            for the current shell only
     """
     from click.shell_completion import get_completion_class
 

@@ -1,4 +1,4 @@
-"""`regard config`: what a recipe comes to, and whether it is right."""
+"""`regard config`: show and validate recipes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from regard.model_folder.folder import ModelDescription
 
 recipe_argument = click.argument("recipe", type=click.Path(path_type=Path))
-set_option = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting first.")
+set_option = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting; repeatable."
+)
 
 
-@click.group("config", short_help="Look at a recipe before training.")
+@click.group("config", short_help="Show or validate a recipe.")
 def command() -> None:
-    """Look at a recipe before anything is trained.
+    """Show or validate a recipe without training.
 
     \b
     Examples:
@@ -32,7 +34,7 @@ def command() -> None:
 @recipe_argument
 @set_option
 def show(recipe: Path, overrides: tuple[str, ...]) -> None:
-    """Print the whole run that RECIPE describes, defaults and preset filled in; it is a recipe itself.
+    """Print RECIPE with all defaults and its preset filled in; the output is a recipe itself.
 
     \b
     Examples:
@@ -47,9 +49,9 @@ def show(recipe: Path, overrides: tuple[str, ...]) -> None:
 @command.command("check")
 @recipe_argument
 @set_option
-@click.option("--no-data", is_flag=True, help="The settings alone: the data may be somewhere else.")
+@click.option("--no-data", is_flag=True, help="Check the settings only, not the data.")
 def check(recipe: Path, overrides: tuple[str, ...], no_data: bool) -> None:
-    """Say whether RECIPE could be trained: its settings are possible and its data is there.
+    """Check that RECIPE can be trained: its settings are valid and its data can be read.
 
     \b
     Examples:
@@ -61,21 +63,21 @@ def check(recipe: Path, overrides: tuple[str, ...], no_data: bool) -> None:
     run = load_recipe(recipe, overrides)
     if not no_data:
         check_data(run)
-    click.echo(f"{recipe} is good")
+    click.echo(f"{recipe}: OK")
 
 
 def check_data(run: RunConfig) -> None:
-    """Raise for what `regard train` would refuse before it starts."""
+    """Raise the errors that `regard train` would raise before the first step."""
     from regard.config import BertConfig, DeepSeekConfig, GptConfig, T5Config, ViTConfig, learns_from_text
     from regard.data.examples import prepare_images
     from regard.data.texts import check_texts
 
-    begun = check_begun(run)
+    initial = check_initial_model(run)
     match run.model:
         case ViTConfig():
             prepare_images(run.data, run.model)
         case BertConfig(heads=heads) if "classes" in heads or "masked" not in heads:
-            check_labels(run, begun)
+            check_labels(run, initial)
         case GptConfig() | DeepSeekConfig() | BertConfig():
             check_texts(run.data)
         case T5Config() if learns_from_text(run.data):
@@ -84,32 +86,32 @@ def check_data(run: RunConfig) -> None:
             check_pairs(run.data)
 
 
-def check_begun(run: RunConfig) -> ModelDescription | None:
-    """The model that training would start from, if one is named; it must have a tokenizer for this one."""
+def check_initial_model(run: RunConfig) -> ModelDescription | None:
+    """The initial model (train.init_from), if there is one; its tokenizer must fit this family."""
     if not run.train.init_from:
         return None
     from regard.config import TranslationConfig, ViTConfig
     from regard.tokenizers.pair import TokenizerPair
-    from regard.train.launch import read_begun
+    from regard.train.launch import read_initial_model
     from regard.train.tasks import saved_lexicon
 
-    begun = read_begun(run)
-    if begun is not None and isinstance(run.model, TranslationConfig):
-        TokenizerPair.from_files(begun.tokenizer, begun.lowercase)
+    initial = read_initial_model(run)
+    if initial is not None and isinstance(run.model, TranslationConfig):
+        TokenizerPair.from_files(initial.tokenizer, initial.lowercase)
     elif not isinstance(run.model, ViTConfig):
-        saved_lexicon(begun)
-    return begun
+        saved_lexicon(initial)
+    return initial
 
 
-def check_labels(run: RunConfig, begun: ModelDescription | None) -> None:
-    """What training itself begins with; it writes something only where it has to make a vocabulary."""
+def check_labels(run: RunConfig, initial: ModelDescription | None) -> None:
+    """Prepare the data as training does, with any vocabulary in place of one that would have to be trained."""
     from regard.model_folder.atomic import default_cache
     from regard.model_folder.folder import ModelDescription
     from regard.tokenizers.characters import CharacterTokenizer
     from regard.train.tasks import prepare_run
 
     any_vocabulary = ModelDescription(run.model, run.decode, "", "", False, CharacterTokenizer("a").files())
-    prepare_run(run, default_cache(), click.echo, begun or any_vocabulary)
+    prepare_run(run, default_cache(), click.echo, initial or any_vocabulary)
     check_pairs(run.data)
 
 
@@ -125,5 +127,5 @@ def check_pairs(data: DataConfig) -> None:
     for one in corpora:
         name = corpus.corpus_name(one)
         with spinner(f"reading {name}"):
-            pairs = sum(1 for _ in corpus.read_pairs(one))  # to the last line: that is where lengths differ
+            pairs = sum(1 for _ in corpus.read_pairs(one))  # all lines: the sides may have different lengths
         click.echo(f"{name}: {pairs:,} pairs")

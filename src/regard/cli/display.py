@@ -1,4 +1,4 @@
-"""The live display of a training: a panel in a terminal, plain lines anywhere else."""
+"""Progress display of a training run: a live panel in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def clock(seconds: float | None) -> str:
 
 
 def sparkline(values: Sequence[float], width: int = 48) -> str:
-    """All the values as a row of at most `width` bars, each the mean of its share; what is no number has no bar."""
+    """All values as a row of at most `width` bars, each the mean of a range; NaN and infinity have no bar."""
     cuts = [len(values) * i // width for i in range(width + 1)] if len(values) > width else range(len(values) + 1)
     means = [sum(values[start:stop]) / (stop - start) for start, stop in pairwise(cuts)]
     finite = [mean for mean in means if math.isfinite(mean)] or [0.0]
@@ -40,10 +40,10 @@ def sparkline(values: Sequence[float], width: int = 48) -> str:
     return "".join(BARS[round((m - low) / span * (len(BARS) - 1))] if math.isfinite(m) else " " for m in means)
 
 
-def in_words(balance: Balance) -> str:
-    """How evenly the experts of a model share the work."""
+def balance_text(balance: Balance) -> str:
+    """The load balance of the experts."""
     idle = f", {balance.idle} idle" if balance.idle else ""
-    return f"entropy {balance.entropy:.2f}, busiest {balance.busiest:.1f} of an even share{idle}"
+    return f"entropy {balance.entropy:.2f}, maximum load {balance.busiest:.1f} × mean{idle}"
 
 
 class PlainDisplay:
@@ -61,22 +61,22 @@ class PlainDisplay:
     def message(self, text: str) -> None:
         try:
             print(text, file=self.out, flush=True)
-        except OSError:  # whoever read it is gone, such as `| tee` by the same Ctrl-C; the training is not
+        except OSError:  # the reader of the pipe, such as `tee`, has ended; training continues
             sys.stdout = self.out = io.StringIO()
 
     def step(self, r: StepReport) -> None:
         self.message(
             f"step {r.step:>7,}  epoch {r.epoch:>3}  loss {r.loss:.3f}  ppl {r.perplexity:.2f}  lr {r.lr:.2e}  "
-            f"{r.tokens_per_second:,.0f} tokens/s  {clock(r.seconds)} gone  {clock(r.seconds_left)} left"
-            + ("" if r.balance is None else f"  experts: {in_words(r.balance)}")
+            f"{r.tokens_per_second:,.0f} tokens/s  {clock(r.seconds)} elapsed  {clock(r.seconds_left)} left"
+            + ("" if r.balance is None else f"  experts: {balance_text(r.balance)}")
         )
 
     def validation(self, r: ValidationReport) -> None:
         scores = "" if r.bleu is None else f"  BLEU {r.bleu:.2f}  chrF {r.chrf:.2f}"
         scores += "" if r.accuracy is None else f"  accuracy {r.accuracy:.2%}"
-        best = "  (best so far)" if r.best else ""
+        best = "  (best)" if r.best else ""
         self.message(
-            f"valid, step {r.step:,}  loss {r.nll:.4f}  ppl {r.perplexity:.2f}{scores}  {r.seconds:.1f} s{best}"
+            f"validation at step {r.step:,}  loss {r.nll:.4f}  ppl {r.perplexity:.2f}{scores}  {r.seconds:.1f} s{best}"
         )
         for sample in r.samples:
             rows = (("    ", sample.source), ("  → ", sample.output), ("  = ", sample.reference))
@@ -85,10 +85,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """One panel that is redrawn: the numbers, the curve of the loss, the last validation with its samples.
-
-    Messages stay, line by line, above it.
-    """
+    """A panel with the metrics, the loss curve, and the last validation with its samples; messages scroll above it."""
 
     def __init__(self, title: str, console: Console | None = None) -> None:
         self.title = title
@@ -118,7 +115,7 @@ class LiveDisplay:
         self.last_validation = r
 
     def draw(self) -> Panel:
-        # Everything is Text, never a string: rich would read [brackets] in a sentence or a path as markup.
+        # Text, never str: rich would interpret [brackets] in a sentence or a path as markup.
         step, validation = self.last_step, self.last_validation
         parts: list[RenderableType] = [Text("preparing …", style="dim")] if step is None else self.progress(step)
         if validation is not None:
@@ -136,7 +133,7 @@ class LiveDisplay:
             "tokens/s": f"{r.tokens_per_second:,.0f}",
             "time": clock(r.seconds),
             "time left": clock(r.seconds_left),
-            **({} if r.balance is None else {"experts": in_words(r.balance)}),
+            **({} if r.balance is None else {"experts": balance_text(r.balance)}),
         }
         numbers = [Text.assemble((f"{name}\n", "dim"), (value, "bold")) for name, value in cells.items()]
         curve = sparkline(self.losses, max(8, min(60, self.console.width - 32)))
@@ -149,10 +146,10 @@ class LiveDisplay:
         for name, value in r.scores().items():
             shown = f"{value:.2%}" if name == "accuracy" else f"{value:.2f}"
             line.append_text(Text.assemble((f"  {name} ", "dim"), (shown, "bold")))
-        return line.append("  best so far", "green") if r.best else line
+        return line.append("  (best)", "green") if r.best else line
 
     def sample(self, sample: Sample) -> Table:
-        """Translation and reference one below the other, so that they can be compared word by word."""
+        """Source, translation and reference in rows, for comparison."""
         table = Table.grid(padding=(0, 2))
         table.add_column()
         table.add_column(overflow="fold")  # Chinese has no spaces to break a line at

@@ -1,4 +1,4 @@
-"""`regard doctor`: what this machine has, and what to expect of it."""
+"""`regard doctor`: hardware, software and expected speed of this machine."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ VARIABLES = ("REGARD_MODEL", "REGARD_MODELS", "REGARD_DATA", "REGARD_CACHE")
 EXTRAS = {"matplotlib": "plot", "zstandard": "zstd"}
 
 
-@click.command("doctor", short_help="What this machine has and can do.")
-@click.option("--json", "as_json", is_flag=True, help="The findings as one JSON object.")
+@click.command("doctor", short_help="Show hardware, software and expected speed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(as_json: bool) -> None:
-    """Look at this machine: cores, memory, matrix units, precision, speed, and what to expect.
+    """Show this machine's cores, memory, matrix units and versions, and the expected speed of Regard on it.
 
-    Takes a few seconds, in which it measures how fast matrices are multiplied; what training and translating should
-    do at that rate is an estimate. Send its output along when you report a problem.
+    Measures the speed of matrix multiplication for a few seconds and estimates the speed of training and translation
+    from it. Include the output in bug reports.
 
     \b
     Examples:
@@ -56,29 +56,29 @@ def machine() -> dict[str, Any]:
 
 
 def usable_cores() -> int:
-    """Those this process may use, which a container can make fewer than the machine has."""
+    """The cores that this process may use; a container may have fewer than the machine."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def memory_bytes() -> int | None:
-    """The machine's memory, or the container's share of it; None where the system does not say."""
+    """The memory of the machine or the limit of the container; None if unknown."""
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
     try:
         return min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
-    except (OSError, ValueError):  # no such limit, or "max"
+    except (OSError, ValueError):  # no limit
         return whole
 
 
 def computing() -> dict[str, Any]:
-    """What torch finds and how fast it is, on the device that training takes."""
+    """Device, precision and speed of matrix products in torch."""
     import torch
 
-    from regard.cli.expectation import Machine, expectations
+    from regard.cli.speed_estimate import Machine, estimate_speeds
     from regard.core.precision import choose_dtype, cpu_has_vnni, cpu_matrix_units, takes_int8
     from regard.kernels.loader import NoKernelsError, load
 
@@ -108,7 +108,7 @@ def computing() -> dict[str, Any]:
         "precision": precision,
         "precision_reason": reason(device.type, units, precision),
         "gflops": speed,
-        "expect": [dataclasses.asdict(expected) for expected in expectations(here)],
+        "expect": [dataclasses.asdict(estimate) for estimate in estimate_speeds(here)],
     }
 
 
@@ -121,7 +121,7 @@ def reason(device: str, units: str, precision: str) -> str:
 
 
 def gigaflops(dtype: torch.dtype, device: torch.device) -> float:
-    """Of PyTorch's product of two square matrices."""
+    """GFLOP/s of PyTorch's product of two square matrices."""
     import torch
 
     a, b = (torch.randn(PROBE_SIZE, PROBE_SIZE, device=device).to(dtype) for _ in range(2))
@@ -136,7 +136,7 @@ def gigaflops(dtype: torch.dtype, device: torch.device) -> float:
 
 
 def int8_rate() -> float:
-    """Of our own product of two square matrices in int8, packed already; as billions of operations a second."""
+    """Billions of operations per second of our int8 product of two packed square matrices."""
     import torch
 
     from regard.core.int8 import multiply, pack_rows
@@ -146,9 +146,9 @@ def int8_rate() -> float:
 
 
 def best_rate(multiply: Callable[[], object]) -> float:
-    """The rate of the fastest of the products that there is time for, a first one left out.
+    """The rate of the fastest product within PROBE_SECONDS, after one to warm up.
 
-    The fastest, since other programs only ever make it slower.
+    The fastest, since other processes can only slow it down.
     """
     multiply()
     started = now = time.perf_counter()
@@ -162,13 +162,13 @@ def best_rate(multiply: Callable[[], object]) -> float:
 
 
 def variables() -> dict[str, str | None]:
-    """Every REGARD_ variable: those that mean something, and others that are set, a mistyped one perhaps."""
+    """All REGARD_ environment variables: the known ones, and others that are set, perhaps by mistake."""
     others = sorted(name for name in os.environ if name.startswith("REGARD_") and name not in VARIABLES)
     return {name: os.environ.get(name) for name in (*VARIABLES, *others)}
 
 
 def extras() -> dict[str, str | None]:
-    """The versions of optional packages; None for one that is not installed."""
+    """Versions of optional packages; None if not installed."""
     found: dict[str, str | None] = {}
     for package in EXTRAS:
         try:
@@ -186,12 +186,11 @@ def readable(found: dict[str, Any]) -> str:
     lines = {
         "Regard": found["regard"],
         "Python": f"{found['python']}, {found['system']}",
-        "cores": f"{found['cores']}"
-        + ("" if load is None else f", and {load} programs on average were running in the last minute"),
+        "cores": f"{found['cores']}" + ("" if load is None else f" (load average {load})"),
         "memory": "unknown" if memory is None else gigabytes(memory),
-        "free disk here": gigabytes(found["disk_free_bytes"]),
+        "free disk space": gigabytes(found["disk_free_bytes"]),
         "torch": f"{found['torch']}, {found['threads']} threads",
-        "GPU": found["gpu"] or "none that torch can use",
+        "GPU": found["gpu"] or "none",
         "matrix units": found["matrix_units"] or "none (neither AMX nor AVX512-BF16)",
         "precision": f"{found['precision']}, because {found['precision_reason']}",
         "C++ kernels": "in use" if found["native_kernels"] else f"not in use: {found['no_kernels_reason']}",
@@ -202,14 +201,14 @@ def readable(found: dict[str, Any]) -> str:
             for name, version in found["extras"].items()
         },
     }
-    return f"{table(lines)}\n\n{readable_expectations(found['expect'])}"
+    return f"{table(lines)}\n\n{readable_estimates(found['expect'])}"
 
 
-def readable_expectations(expected: list[dict[str, Any]]) -> str:
-    lines = {one["work"]: f"{one['tokens_per_second']:>9,}  {one['why']}" for one in expected}
+def readable_estimates(estimates: list[dict[str, Any]]) -> str:
+    lines = {one["work"]: f"{one['tokens_per_second']:>9,}  {one['why']}" for one in estimates}
     return (
-        "What to expect, in target tokens a second, with a vocabulary of 10,000 and a beam of 4: an estimate from the\n"
-        "rate of the products just now, which other programs lower. bench/train.py and bench/decode.py measure it."
+        "Expected speed in target tokens per second (vocabulary 10,000, beam 4), estimated from the rate of matrix\n"
+        "products, which other processes lower. To measure it, run bench/train.py and bench/decode.py."
         f"\n\n{table(lines)}"
     )
 

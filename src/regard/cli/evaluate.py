@@ -1,4 +1,4 @@
-"""`regard evaluate`: how good a model is on text it has not seen."""
+"""`regard evaluate`: score a model on a test set."""
 
 from __future__ import annotations
 
@@ -25,26 +25,28 @@ if TYPE_CHECKING:
     from regard.pipelines.model_translator import ModelTranslator
 
 
-GUESSED_FROM = 100  # sentences
-MEASURED_WITH = ("model_path", "recipe", "split", "as_json")  # a model that does not translate
+DETECTED_FROM = 100  # sentences to detect the languages from
+OTHER_TASKS_OPTIONS = ("model_path", "recipe", "split", "as_json")  # for models that do not translate
 
 
-@click.command("evaluate", short_help="Score a model on text it has not seen.")
+@click.command("evaluate", short_help="Score a model on a test set.")
 @model_option
 @precision_option
-@click.option("--src", type=click.Path(), help="Source sentences, one a line; plain, .gz or .zst.")
-@click.option("--ref", type=click.Path(), help="Their translations by people, line by line.")
-@click.option("--recipe", type=click.Path(path_type=Path), help="Take the sentences from a recipe instead.")
-@click.option("--split", type=click.Choice(["valid", "test"]), default="valid", help="Which of the recipe's. [valid]")
-@click.option("--against", type=click.Path(path_type=Path), help="A second model: compare by paired bootstrap.")
-@click.option("--lowercase", is_flag=True, help="Score without regard to case (sacrebleu -lc).")
+@click.option("--src", type=click.Path(), help="Source sentences, one per line; plain, .gz or .zst.")
+@click.option("--ref", type=click.Path(), help="Reference translations, one per line.")
+@click.option(
+    "--recipe", type=click.Path(path_type=Path), help="Recipe that provides the test data, instead of --src and --ref."
+)
+@click.option("--split", type=click.Choice(["valid", "test"]), default="valid", help="Split of the recipe.")
+@click.option("--against", type=click.Path(path_type=Path), help="Second model to compare with, by paired bootstrap.")
+@click.option("--lowercase", is_flag=True, help="Ignore case (sacrebleu -lc).")
 @click.option("--beam", type=int, help="As in regard translate.")
 @click.option("--length-penalty", type=float, help="As in regard translate.")
 @click.option("--shortlist", is_flag=True, help="As in regard translate.")
-@click.option("--task", help="Of a model with several tasks, the one to do, or a word of it.")
-@click.option("--lang", help="The language of the references, whose words BLEU counts. [the model's target]")
-@click.option("--outputs", type=click.Path(path_type=Path), help="Write the translations here.")
-@click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
+@click.option("--task", help="Task of a multi-task model, or a word of its name.")
+@click.option("--lang", show_default="the model's", help="Target language, which selects the BLEU tokenizer.")
+@click.option("--outputs", type=click.Path(path_type=Path), help="File for the translations.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     model_path: Path | None,
     precision: Precision,
@@ -61,10 +63,10 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Translate a test set and score it: sacreBLEU's BLEU and chrF with signatures, loss and perplexity.
+    """Translate a test set and compute BLEU and chrF (sacreBLEU, with signatures), loss and perplexity.
 
-    The figures are the model's own: no guard looks at its translations. Of a model that does not translate: the loss,
-    and how many of its answers are right.
+    The model is scored without guards. For models of other tasks, the loss and, for classifiers, the accuracy are
+    computed.
 
     \b
     Examples:
@@ -77,19 +79,19 @@ def command(
 
     check_output(outputs)
     if model_path is not None and not translates(model_path):
-        click.echo(measured(model_path, recipe, split, as_json))
+        click.echo(score_other_task(model_path, recipe, split, as_json))
         return
     pairs = [(pair.src, pair.tgt) for corpus in chosen_corpora(src, ref, recipe, split) for pair in read_pairs(corpus)]
     if not pairs:
-        raise DataError("there is nothing to evaluate on: no sentence was found")
+        raise DataError("the test set is empty")
     translator = load_model(model_path, precision, pairs, shortlist, task)
     lang = translator.tgt_lang if lang is None else lang
-    lowercase = lowercase or translator.tokenizer.lowercase  # such a model knows no case
+    lowercase = lowercase or translator.tokenizer.lowercase  # such a model has no upper case
     rival = None if against is None else load_rival(against, precision, pairs, shortlist, task)
     translations = translate_all(translator, pairs, options)
     if outputs is not None:
         write_output("".join(line + "\n" for line in translations), outputs)
-    result = figures(translator, pairs, translations, lang, lowercase)
+    result = compute_scores(translator, pairs, translations, lang, lowercase)
     if rival is not None:
         other = translate_all(rival, pairs, options)
         references = [reference for _, reference in pairs]
@@ -97,7 +99,7 @@ def command(
     click.echo(json.dumps(result, ensure_ascii=False, indent=2) if as_json else readable(result))
 
 
-def figures(
+def compute_scores(
     translator: ModelTranslator, pairs: list[tuple[str, str]], translations: list[str], lang: str, lowercase: bool
 ) -> dict[str, Any]:
     from regard.evaluation.scores import measure
@@ -117,7 +119,7 @@ def figures(
 def bootstrap(
     rival: str, translations: list[str], others: list[str], references: list[str], lang: str, lowercase: bool
 ) -> dict[str, Any]:
-    """Whether the rival's translations are really better or worse."""
+    """Paired bootstrap test of the difference between two models."""
     from regard.evaluation.scores import compare
 
     with spinner("comparing by bootstrap"):
@@ -126,25 +128,25 @@ def bootstrap(
 
 
 def translates(path: Path) -> bool:
-    """Whether a model does; what is wrong with one that cannot be read is said when it is loaded."""
+    """Whether a model translates; a folder that cannot be read is reported when it is loaded."""
     from regard.model_folder.registry import describe, find_folder
 
     model = describe(find_folder(path))
     return bool(model.problem) or model.translates(None, None)
 
 
-def measured(path: Path, recipe: Path | None, split: str, as_json: bool) -> str:
-    """The figures of a model of another task, on the recipe's data."""
+def score_other_task(path: Path, recipe: Path | None, split: str, as_json: bool) -> str:
+    """The scores of a model of another task on a recipe's data."""
     refuse_options_of_translation(path)
     if recipe is None:
         raise ConfigError(
-            f"what to evaluate on? {path} does not translate: give a recipe for such models with --recipe"
+            f"no test data: {path} is not a translation model, so give a recipe for its task with --recipe"
         )
     from regard.config.recipe import load_recipe
     from regard.model_folder.registry import find_folder
     from regard.train.measure import measure_model
 
-    with spinner(f"measuring on {split}"):
+    with spinner(f"evaluating on {split}"):
         scores = measure_model(find_folder(path), load_recipe(recipe), split, lambda text: None).scores()
     if as_json:
         return json.dumps({"model": str(path), "split": split, "scores": scores}, indent=2)
@@ -152,18 +154,18 @@ def measured(path: Path, recipe: Path | None, split: str, as_json: bool) -> str:
 
 
 def refuse_options_of_translation(path: Path) -> None:
-    """An option that would change nothing is a misunderstanding."""
+    """Raise for options that have no effect on such a model."""
     context = click.get_current_context()
     given = [
         option.opts[0]
         for option in context.command.params
-        if option.name not in MEASURED_WITH
+        if option.name not in OTHER_TASKS_OPTIONS
         and context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
     ]
     if given:
         raise ConfigError(
-            f"{path} does not translate, and {', '.join(given)} would change nothing of how it is measured: leave "
-            f"out what is not --recipe, --split or --json"
+            f"{path} is not a translation model; {', '.join(given)} has no effect on it. Use only --recipe, --split "
+            f"and --json"
         )
 
 
@@ -175,20 +177,20 @@ def chosen_corpora(src: str | None, ref: str | None, recipe: Path | None, split:
     if recipe is not None and src is None and ref is None:
         corpora: tuple[CorpusConfig, ...] = getattr(load_recipe(recipe).data, split)
         if not corpora:
-            raise ConfigError(f"{recipe} names no {split} data")
+            raise ConfigError(f"{recipe} has no {split} data: set data.{split}")
         return corpora
     if recipe is None and src is not None and ref is not None:
         for option, path in (("--src", src), ("--ref", ref)):
             if not expand(path).exists():
-                raise DataError(f"{option} {path}: there is no such file")
+                raise DataError(f"{option} {path}: file not found")
         return (CorpusConfig(src=src, tgt=ref),)
-    raise ConfigError("what to evaluate on? Give --src and --ref, or --recipe alone")
+    raise ConfigError("no test data: give --src and --ref, or --recipe alone")
 
 
 def load_model(
     path: Path | None, precision: Precision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
 ) -> ModelTranslator:
-    """The model, bare: the figures are its own, and no guard's. Unless one is named, an installed one for the pairs."""
+    """The model without guards; if none is given, an installed model for the languages of the pairs."""
     from regard.model_folder.registry import find_folder, models_for
     from regard.pipelines.model_translator import ModelTranslator
     from regard.text.language import detect_language
@@ -196,7 +198,7 @@ def load_model(
     if path is not None:
         folder = find_folder(path)
     else:
-        sides = (" ".join(pair[side] for pair in pairs[:GUESSED_FROM]) for side in (0, 1))
+        sides = (" ".join(pair[side] for pair in pairs[:DETECTED_FROM]) for side in (0, 1))
         src_lang, tgt_lang = (detect_language(side).language or None for side in sides)
         folder = models_for(src_lang, tgt_lang)[0].folder
     way = ModelTranslator(folder, precision, shortlist=shortlist)
@@ -206,7 +208,7 @@ def load_model(
 def load_rival(
     path: Path, precision: Precision, pairs: list[tuple[str, str]], shortlist: bool, task: str | None
 ) -> ModelTranslator:
-    """The model to compare with: told the same task, unless it does one thing only."""
+    """The model to compare with, for the same task if it has several."""
     way = load_model(path, precision, pairs, shortlist, None)
     return way.for_task(task) if task is not None and way.tasks else way
 
@@ -218,7 +220,7 @@ def translate_all(translator: ModelTranslator, pairs: list[tuple[str, str]], opt
 
 
 def loss_of(translator: ModelTranslator, pairs: list[tuple[str, str]]) -> tuple[float | None, float | None]:
-    """−log p per reference token, and its exponential; of those pairs that the model can take whole."""
+    """−log p per reference token, and perplexity, of the pairs that fit into the model."""
     from regard.data.batches import validation_batches
     from regard.train.reports import perplexity
     from regard.train.validation import mean_nll
@@ -228,7 +230,7 @@ def loss_of(translator: ModelTranslator, pairs: list[tuple[str, str]]) -> tuple[
     fits = [max(map(len, both)) <= translator.max_sentence_tokens for both in zip(*encoded, strict=True)]
     if left_out := fits.count(False):
         click.echo(
-            f"the loss is without {left_out:,} pairs of more than {translator.max_sentence_tokens:,} pieces", err=True
+            f"the loss excludes {left_out:,} pairs longer than {translator.max_sentence_tokens:,} tokens", err=True
         )
     pairs = [(translator.with_task(source), reference) for source, reference in compress(pairs, fits)]
     if not pairs:
@@ -248,7 +250,7 @@ def readable(result: dict[str, Any]) -> str:
     if "against" in result:
         lines.append(f"against {result['against']['model']}, paired bootstrap:")
         for row in result["against"]["bootstrap"]:
-            verdict = "a real difference" if row["p_value"] < 0.05 else "no clear difference"
+            verdict = "significant" if row["p_value"] < 0.05 else "not significant"
             lines.append(
                 f"  {row['name']:<11}{row['first']:6.2f} : {row['second']:6.2f}   p = {row['p_value']:.3f}, {verdict}"
             )

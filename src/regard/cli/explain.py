@@ -1,4 +1,4 @@
-"""`regard explain`: the explorer's page for one sentence as a file, and figures of its attention."""
+"""`regard explain`: a self-contained HTML page or a figure of the attention in one translation."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ kind_option = click.option(
     "--kind",
     type=click.Choice(["cross", "encoder", "decoder"]),
     default="cross",
-    help="Which attention: to the source, within the source, within the translation. [cross]",
+    help="Cross-attention, encoder self-attention or decoder self-attention.",
 )
-layer_option = click.option("--layer", type=int, help="Draw this layer, from 0. [the mean of all]")
-head_option = click.option("--head", type=int, help="Draw this head, from 0. [the mean of all]")
-translation_option = click.option("--translation", help="Look at this translation instead of the model's own.")
+layer_option = click.option("--layer", type=int, show_default="mean of all layers", help="Layer to draw, from 0.")
+head_option = click.option("--head", type=int, show_default="mean of all heads", help="Head to draw, from 0.")
+translation_option = click.option(
+    "--translation",
+    metavar="TEXT",
+    show_default="the model's translation",
+    help="Translation to trace (forced decoding).",
+)
 
 
-@click.command("explain", short_help="Write a page or a figure that shows a translation's insides.")
+@click.command("explain", short_help="Write a page or a figure of a translation's attention.")
 @click.argument("text")
 @model_option
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="The page: one .html file that needs no network.")
-@click.option("--png", type=click.Path(path_type=Path), help="A figure of an attention map, 300 dots an inch.")
-@click.option("--svg", type=click.Path(path_type=Path), help="The same figure as a drawing; its text stays text.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="HTML page to write; one file, usable offline.")
+@click.option("--png", type=click.Path(path_type=Path), help="Attention map to write as PNG, 300 dpi.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Attention map to write as SVG, with selectable text.")
 @kind_option
 @layer_option
 @head_option
@@ -46,9 +51,9 @@ def command(
     head: int | None,
     translation: str | None,
 ) -> None:
-    """Write the explorer's page for TEXT into one file, and figures of its attention.
+    """Translate TEXT and write the explorer page for it as one HTML file, or an attention map as a figure.
 
-    --kind, --layer and --head say which attention the figures show.
+    --kind, --layer and --head select the attention map of the figures.
 
     \b
     Examples:
@@ -57,10 +62,10 @@ def command(
       regard explain "Two dogs run." --svg cross.svg --layer 1 --head 0 --model MODEL
     """
     if output is png is svg is None:
-        raise ConfigError("what shall be written? A page with -o page.html, a figure with --png or --svg")
+        raise ConfigError("nothing to write: give -o PAGE.html, --png FIGURE.png or --svg FIGURE.svg")
     for path, suffix in ((output, (".html", ".htm")), (png, (".png",)), (svg, (".svg",))):
         if path is not None and path.suffix.lower() not in suffix:
-            raise ConfigError(f"{path}: the name must end in {suffix[0]}")
+            raise ConfigError(f"{path}: the file name must end in {suffix[0]}")
         check_output(path)
     if output is not None:
         check_page()
@@ -75,7 +80,7 @@ def command(
         tgt_ids = None if translation is None else way.tokenizer.encode_tgt([translation])[0]
         page = explain_page(Explorer(way), Question(translator.preprocess(way, text), {}), tgt_ids)
         write_output(page, output)
-        click.echo(f"the page is in {output} ({len(page.encode()) / 1e6:.1f} MB)")
+        click.echo(f"wrote {output} ({len(page.encode()) / 1e6:.1f} MB)")
     if shown is not None:
         write_figures(shown, figures)
 
@@ -88,9 +93,12 @@ def write_figures(shown: AttentionMap, paths: list[Path]) -> None:
         kind = path.suffix.lower().removeprefix(".")
         drawing = draw_map(shown, kind)
         atomic_write(path, drawing.content)
-        click.echo(f"the figure is in {path}: {shown.title}")
+        click.echo(f"wrote {path}: {shown.title}")
         if drawing.missing and kind == "png":
-            click.echo("no font here has all of its characters; install one, such as Noto Sans CJK", err=True)
+            click.echo(
+                "some characters are missing from the figure: install a font that has them, such as Noto Sans CJK",
+                err=True,
+            )
 
 
 def find_map(
@@ -103,7 +111,7 @@ def find_map(
 
 
 def check_page() -> None:
-    """Say before the work that there is no page to fill."""
+    """Raise before any work is done if the page has not been built."""
     from regard.errors import RegardError
     from regard.inspect.built import HOW_TO_BUILD, PAGE
 

@@ -1,4 +1,4 @@
-"""`regard explore`: a page that shows everything a model does with a sentence."""
+"""`regard explore`: serve the explorer page and its API."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ import click
 
 from regard.errors import ConfigError
 
-MOST_FOUND = 4
+MAX_RUNS = 4  # newest trained models to offer
 
 
-@click.command("explore", short_help="See everything a model does with a sentence, in the browser.")
+@click.command("explore", short_help="Inspect a model in the browser.")
 @click.argument("text", required=False)
 @click.option(
     "--model",
     "model_paths",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A model folder; may be given several times, to compare. [REGARD_MODEL, or the installed and the newest]",
+    show_default="REGARD_MODEL, or the installed models and the newest runs",
+    help="Model folder or name; repeatable, to compare models.",
 )
+@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), help="Folder with the runs to show.")
 @click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), help="The folder of trainings to show. [runs]"
+    "--host", default="127.0.0.1", help="Address to listen on; the default accepts connections of this machine only."
 )
-@click.option("--host", default="127.0.0.1", help="The address to serve at. [127.0.0.1: this machine alone]")
-@click.option("--port", type=click.IntRange(0, 65535), default=7777, help="The port; 0 takes any that is free. [7777]")
-@click.option("--no-browser", is_flag=True, help="Do not open a browser; print the address only.")
+@click.option("--port", type=click.IntRange(0, 65535), default=7777, help="Port; 0 selects a free one.")
+@click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
 def command(
     text: str | None, model_paths: tuple[Path, ...], runs: Path, host: str, port: int, no_browser: bool
 ) -> None:
-    """Open a page that shows every number on the way from a sentence to its translation, and lets you change them.
+    """Serve a page that shows all activations of a translation, and lets you change them.
 
-    TEXT is the sentence to begin with. Nothing leaves this machine. Ctrl-C ends it.
+    TEXT is the first sentence to show. No data is sent to other machines. Press Ctrl-C to stop.
 
     \b
     Examples:
@@ -53,27 +54,29 @@ def command(
     from regard.serve.server import address_of, bind, serve
 
     if not (PAGE / "index.html").is_file():
-        click.echo(f"{HOW_TO_BUILD}\nThe API is served without it.", err=True)
+        click.echo(f"{HOW_TO_BUILD}\nServing the API only.", err=True)
     bound = bind(host, port)
     address = address_of(bound, host) + (f"#translate?text={quote(text)}" if text else "")
 
     if not is_loopback(host):
-        click.echo(f"Anybody who can reach {host} may use it while it runs.", err=True)
+        click.echo(
+            f"warning: listening on {host} without authentication; everyone who can reach it can use it", err=True
+        )
 
     def announce() -> None:
-        click.echo(f"the explorer is ready at {address}   (Ctrl-C ends it)")
+        click.echo(f"explorer running at {address} (press Ctrl-C to stop)")
         if not no_browser:
             webbrowser.open(address)
 
-    with suppress(KeyboardInterrupt):  # the server may have taken it for its own
+    with suppress(KeyboardInterrupt):  # the server may have handled it
         serve(bound, host, folders, runs, announce)
-    click.echo("the explorer has ended")
+    click.echo("explorer stopped")
 
 
 def find_models(runs: Path, text: str | None) -> list[Path]:
-    """The one that the environment names, or those that are installed and those that were trained here last.
+    """REGARD_MODEL, or the installed models and those of the newest runs.
 
-    The page begins with the first: an installed one that reads the text, or Chinese as the lesson does.
+    The page starts with the first: an installed model for the language of the text, by default Chinese.
     """
     if os.environ.get("REGARD_MODEL"):
         return [Path(os.environ["REGARD_MODEL"])]
@@ -87,7 +90,7 @@ def find_models(runs: Path, text: str | None) -> list[Path]:
     found = [path.parent for path in made if describe(path.parent).translates(None, None)]
     if not installed and not found:
         raise ConfigError(
-            f"which model? Name its folder with --model or REGARD_MODEL; there is none under {runs}, and none is "
-            "installed. regard train recipes/reverse.toml makes one"
+            f"no model found: none is installed and {runs} has none. Give a model folder with --model or "
+            "REGARD_MODEL, or train one: regard train recipes/reverse.toml"
         )
-    return installed + found[:MOST_FOUND]
+    return installed + found[:MAX_RUNS]

@@ -1,4 +1,4 @@
-"""`regard export`: a model for other programs."""
+"""`regard export`: convert a model to the format of another library."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import click
 from regard.errors import ConfigError
 
 
-@click.group("export", short_help="Write a model for other programs.")
+@click.group("export", short_help="Convert a model to CTranslate2 or Hugging Face format.")
 def command() -> None:
-    """Write a model in another program's format.
+    """Convert a model to the format of another library.
 
     \b
     Examples:
@@ -22,14 +22,15 @@ def command() -> None:
 
 @command.command("ct2")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="The new folder.")
+@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="Folder to write.")
 @click.option(
     "--quantization",
     type=click.Choice(["int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16"]),
-    help="How to store the weights; without it, float32.",
+    show_default="float32",
+    help="Number format of the weights.",
 )
 def ct2(folder: Path, output: Path, quantization: str | None) -> None:
-    """CTranslate2: FOLDER is a model folder; the tokenizer files are copied beside.
+    """Convert the model folder FOLDER to CTranslate2, with its tokenizer files.
 
     \b
     Examples:
@@ -38,7 +39,7 @@ def ct2(folder: Path, output: Path, quantization: str | None) -> None:
     try:
         import ctranslate2  # noqa: F401
     except ImportError:
-        raise ConfigError("this needs the ctranslate2 package: pip install 'regard[ct2]'") from None
+        raise ConfigError("the ctranslate2 package is not installed: pip install 'regard[ct2]'") from None
     from regard.interop.ctranslate2 import export_ctranslate2
 
     export_ctranslate2(folder, output, quantization)
@@ -47,9 +48,9 @@ def ct2(folder: Path, output: Path, quantization: str | None) -> None:
 
 @command.command("hf")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="The new folder.")
+@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="Folder to write.")
 def hf(folder: Path, output: Path) -> None:
-    """Hugging Face: FOLDER is a model folder of the paper's shape; it becomes a Marian model, as OPUS-MT's are.
+    """Convert the model folder FOLDER to a Hugging Face Marian model, as those of OPUS-MT.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`regard fill`: which words may stand under a [MASK]."""
+"""`regard fill`: predict masked tokens."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from regard.pipelines.text_encoder import Filling
 
 
-@click.command("fill", short_help="Which words may stand under a [MASK].")
+@click.command("fill", short_help="Predict masked tokens.")
 @click.argument("text", required=False, shell_complete=complete_file)
 @named_model_option
-@click.option("--top", type=int, default=5, help="How many candidates to show for each blank. [5]")
-@click.option("--json", "as_json", is_flag=True, help="An object a line: every candidate with its probability.")
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+@click.option("--top", type=int, default=5, help="Number of candidates per mask.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line: candidates with probabilities.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Output file.", show_default="standard output")
 def command(text: str | None, model_path: Path, top: int, as_json: bool, output: Path | None) -> None:
-    """Fill each [MASK] of TEXT: words in quotes, a file, or - for standard input; line by line.
+    """Predict every [MASK] of TEXT: a text in quotes, a file, or - for standard input; line by line.
 
-    First comes the text with the likeliest words, then for each blank the candidates and how likely they are.
+    Prints the text with the most probable tokens, then the candidates of each mask with their probabilities.
 
     \b
     Examples:
@@ -43,15 +43,15 @@ def command(text: str | None, model_path: Path, top: int, as_json: bool, output:
     lines = read_lines(text)
     from regard.pipelines.text_encoder import TextEncoder
 
-    reader = TextEncoder(model_path)
-    reader.check_mask()
-    for number, line in enumerate(lines, start=1):  # all of them before the work, so that none of it is lost
+    encoder = TextEncoder(model_path)
+    encoder.check_mask()
+    for number, line in enumerate(lines, start=1):  # check all lines before any work is done
         with at_line(text, number):
-            reader.find_blanks(line)
+            encoder.find_blanks(line)
     rows: list[str] = []
-    with progress_bar("filling", len(lines)) as done:
+    with progress_bar("predicting", len(lines)) as done:
         for line in lines:
-            found = reader.fill(line, top)
+            found = encoder.fill(line, top)
             rows += [json.dumps(describe(found), ensure_ascii=False)] if as_json else shown(found)
             done(1)
     write_output("".join(row + "\n" for row in rows), output)

@@ -1,4 +1,4 @@
-"""`regard generate`: a text in, what may follow it out, as it is written."""
+"""`regard generate`: generate text with a language model."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from regard.pipelines.text_generator import TextGenerator
 
 
-@click.command("generate", short_help="Go on with a text.")
+@click.command("generate", short_help="Generate text.")
 @click.argument("prompt", default="")
 @named_model_option
-@click.option("--max-tokens", type=int, default=200, help="The most tokens to write. [200]")
-@click.option("--temperature", type=float, help="Below 1 is tamer, above 1 wilder. [the model's, mostly 1]")
-@click.option("--top-k", type=int, help="From the k likeliest tokens only; 1 always takes the likeliest.")
-@click.option("--top-p", type=float, help="From the likeliest tokens that make up this share.")
-@click.option("--seed", type=int, help="The same seed gives the same text. [the model's, mostly 1]")
-@click.option("--no-repeat-ngram", type=int, help="No sequence of this many tokens twice.")
-@click.option("--n", "count", type=int, default=1, help="Write so many texts, each drawn for itself.")
-@click.option("--json", "as_json", is_flag=True, help="An object a text, with the tokens and their probabilities.")
+@click.option("--max-tokens", type=int, default=200, help="Maximum number of tokens to generate.")
+@click.option("--temperature", type=float, show_default="the model's, usually 1", help="Lower is more deterministic.")
+@click.option("--top-k", type=int, help="Sample from the k most probable tokens; 1 is greedy decoding.")
+@click.option("--top-p", type=float, help="Nucleus (top-p) sampling.")
+@click.option("--seed", type=int, show_default="the model's, usually 1", help="Random seed.")
+@click.option("--no-repeat-ngram", type=int, metavar="N", help="Never repeat a sequence of N tokens.")
+@click.option("--n", "count", type=int, default=1, help="Number of independent samples.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per sample: tokens, log-probabilities.")
 def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json: bool, **options: Any) -> None:
-    """Go on with PROMPT: words in quotes, or - for standard input; without it the text begins from nothing.
+    """Generate a continuation of PROMPT: a text in quotes, or - for standard input; by default empty.
 
-    The text is printed with its prompt, as it is written; of several texts, a line with --- stands between.
+    The prompt and its continuation are printed as they are generated. Several samples are separated by a line ---.
 
     \b
     Examples:
@@ -41,15 +41,15 @@ def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json:
     if prompt == "-":
         prompt = "\n".join(read_lines(prompt))
     if count < 1:
-        raise ConfigError(f"--n {count} is too few; the least is 1")
+        raise ConfigError(f"--n must be at least 1, not {count}")
     from regard.pipelines.text_generator import TextGenerator
 
-    writer = TextGenerator(model_path)
+    generator = TextGenerator(model_path)
     chosen = {"max_tokens": max_tokens, **decode_options(**options)}
     if count == 1 and not as_json:
-        stream(writer, prompt, chosen)
+        stream(generator, prompt, chosen)
         return
-    for number, found in enumerate(writer.write(prompt, n=count, **chosen)):
+    for number, found in enumerate(generator.write(prompt, n=count, **chosen)):
         if as_json:
             row = {"prompt": prompt, **dataclasses.asdict(found), "log_prob": found.log_prob}
             click.echo(json.dumps(row, ensure_ascii=False))
@@ -57,8 +57,8 @@ def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json:
             click.echo(("---\n" if number else "") + (prompt + found.text).removesuffix("\n"))
 
 
-def stream(writer: TextGenerator, prompt: str, options: dict[str, Any]) -> None:
-    parts = writer.stream(prompt, **options)
+def stream(generator: TextGenerator, prompt: str, options: dict[str, Any]) -> None:
+    parts = generator.stream(prompt, **options)
     click.echo(prompt, nl=False)
     last = prompt
     for part in parts:

@@ -1,4 +1,4 @@
-"""`regard import`: a Hugging Face folder as a model folder."""
+"""`regard import`: convert a Hugging Face model to a model folder."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 
-@click.command("import", short_help="Bring in a Hugging Face model.")
+@click.command("import", short_help="Import a Hugging Face model.")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="The new model folder.")
+@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
 def command(folder: Path, output: Path) -> None:
-    """Bring in FOLDER, a model as it is published on the Hugging Face hub: config.json, weights, tokenizer files.
+    """Convert FOLDER, a downloaded Hugging Face model (config.json, weights, tokenizer files), to a model folder.
 
-    Marian (all of OPUS-MT), T5 and mT5, BERT, GPT-2, ViT, DeepSeek-V3. Nothing is fetched: download the folder first.
+    Supported: Marian (OPUS-MT), T5 and mT5, BERT, GPT-2, ViT, DeepSeek-V3. Nothing is downloaded.
 
     \b
     Examples:

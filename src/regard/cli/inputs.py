@@ -1,4 +1,4 @@
-"""What commands share: where text comes from, where it goes, which model, how long it takes."""
+"""Shared by the commands: options, reading input, writing output, progress bars."""
 
 from __future__ import annotations
 
@@ -22,62 +22,66 @@ if TYPE_CHECKING:
     from regard.config import Precision
     from regard.pipelines.translator import Translator
 
-CHUNK = 1 << 20  # bytes of standard input at most that are worked on at once
-MOST_NOTES = 10  # printed about the lines of a file
-SECONDS_UNSEEN = 1.0  # work that is shorter needs no sign of life, nor the time that it takes to draw one
-# No sentence ends so. Codes of languages that are also domains of the internet, such as .de, are left out.
+CHUNK = 1 << 20  # bytes: largest read from standard input
+MAX_NOTES = 10  # printed about single lines
+SPINNER_DELAY = 1.0  # seconds; shorter work shows no spinner
+# Text that ends in one of these is a file name. Language codes that are also internet domains, such as .de, are not
+# included.
 FILE_SUFFIXES = (".txt", ".gz", ".zst", ".tsv", ".jsonl", ".json", ".en", ".zh", ".src", ".tgt", ".ref")
 
 model_option = click.option(
     "--model",
     "model_path",
     envvar="REGARD_MODEL",
+    show_envvar=True,
     type=click.Path(path_type=Path),
-    help="A model folder (a run's is RUN/model) or an installed model's name. [REGARD_MODEL, or an installed one]",
+    show_default="an installed model",
+    help="Model folder (for a run, RUN/model) or name of an installed model.",
 )
 
 named_model_option = click.option(
     "--model",
     "model_path",
     envvar="REGARD_MODEL",
+    show_envvar=True,
     required=True,
     type=click.Path(path_type=Path),
-    help="A model folder, as regard train and regard import make, or an installed model's name. [REGARD_MODEL]",
+    help="Model folder, as written by regard train and regard import, or name of an installed model.",
 )
 
 precision_option = click.option(
     "--precision",
     type=click.Choice(["float32", "bfloat16", "int8", "auto"]),
     default="float32",
-    help="Of the search: int8 is fastest, not exact; auto is int8 where the machine has units for it. [float32]",
+    help="Search precision; int8 is fastest but approximate. auto: int8 if the CPU has VNNI.",
 )
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What the Tab key offers for a text that may be a file: the names of files."""
+    """Shell completion for a text that may be a file: file names."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def load_translator(path: Path | None, precision: Precision = "float32", **options: Any) -> Translator:
-    """The translator of one model, or of all that are installed."""
+    """A translator with one model, or with all installed models."""
     from regard.pipelines.translator import Translator
 
     return Translator(path, precision, **options)
 
 
 def read_lines(source: str | None) -> list[str]:
-    """The lines of a file, of standard input ('-', or nothing given), or the text itself."""
+    """The lines of a file, of standard input ('-' or None), or of the text itself."""
     return [line for block in read_blocks(source) for line in block]
 
 
 def read_blocks(source: str | None) -> Iterable[list[str]]:
-    """The same lines, but those of standard input as they come: what can be had without waiting, together."""
+    """The same lines in blocks; from standard input, a block is what can be read without waiting."""
     from regard.data import lines
 
     if source is None and sys.stdin.isatty():
-        raise ConfigError("what text? Give it in quotes, or a file, or - for standard input")
+        raise ConfigError("no input: give a text in quotes, a file, or - for standard input")
     if source is None or source == "-":
-        stream: Any = sys.stdin.buffer  # a reader with a buffer, which typeshed does not say
+        stream: Any = sys.stdin.buffer  # a BufferedReader, though typeshed says BinaryIO
         arriving = lines.split_chunks(iter(lambda: stream.read1(CHUNK), b""))
         return lines.decode_blocks(arriving, name_source(source))
     if is_file(source):
@@ -88,7 +92,7 @@ def read_blocks(source: str | None) -> Iterable[list[str]]:
 
 
 def name_source(source: str | None) -> str:
-    """What errors call the place that lines come from."""
+    """The name of an input in error messages."""
     if source is None or source == "-":
         return "standard input"
     return source if is_file(source) else "the text"
@@ -96,7 +100,7 @@ def name_source(source: str | None) -> str:
 
 @contextmanager
 def at_line(source: str | None, number: int) -> Iterator[None]:
-    """Errors within begin with the line that they are about."""
+    """Prefix errors raised within the block with the input and line number."""
     try:
         yield
     except RegardError as error:
@@ -104,48 +108,48 @@ def at_line(source: str | None, number: int) -> Iterator[None]:
 
 
 def is_file(source: str) -> bool:
-    """Whether there is something to read at this name: a file, or what a shell's <(…) gives."""
+    """Whether a file can be read at this path; a shell's <(…) counts."""
     try:
         return Path(source).exists() and not Path(source).is_dir()
-    except (OSError, ValueError):  # too long for a name, or with a NUL in it: a text
+    except (OSError, ValueError):  # too long for a path, or with a NUL: it is text
         return False
 
 
 def refuse_mistyped(source: str) -> None:
-    """Raise for a text that was surely meant to be the name of a file."""
+    """Raise if a text looks like the name of a file that does not exist."""
     if any(map(str.isspace, source)):
         return
     is_path = "/" in source and any(map(str.isalnum, source))
     if is_path and os.path.isdir(source):
-        raise DataError(f"{source} is a folder; name a file in it")
+        raise DataError(f"{source} is a folder; give a file")
     if source.endswith(FILE_SUFFIXES) or (is_path and os.path.isdir(os.path.dirname(source))):
-        raise DataError(f"there is no file {source}; if these are words to work on, pipe them in: echo {source} | …")
+        raise DataError(f"file not found: {source} (if this is text, pass it on standard input: echo {source} | …)")
 
 
 def check_output(output: Path | None) -> None:
-    """Say before the work, not after it, that its result would have nowhere to go."""
+    """Raise before any work is done if the output cannot be written."""
     if output is None:
         return
     if output.is_dir():
-        raise ConfigError(f"{output} is a folder; name a file in it")
+        raise ConfigError(f"{output} is a folder; give a file name")
     there = next(path for path in (output, *output.absolute().parents) if path.exists())
     if there != output and not there.is_dir():
         raise ConfigError(f"{output} cannot be written: {there} is not a folder")
-    needed = {there, there.absolute().parent} if there.is_file() else {there}  # a file is replaced, whole
+    needed = {there, there.absolute().parent} if there.is_file() else {there}  # the file is replaced atomically
     for path in sorted(needed):
         if not os.access(path, os.W_OK):
             raise ConfigError(f"{output} cannot be written: you have no permission to write to {path}")
 
 
 def write_output(text: str, output: Path | None) -> None:
-    """To a file, whole or not at all; else to standard output."""
+    """Write to a file atomically, or to standard output."""
     from regard.model_folder.atomic import atomic_write
 
     if output is None:
         click.echo(text, nl=False)
         return
     try:
-        if output.exists() and not output.is_file():  # /dev/null or a pipe: not to be replaced by a file
+        if output.exists() and not output.is_file():  # /dev/null or a pipe must not be replaced by a file
             output.write_bytes(text.encode())
         else:
             atomic_write(output.resolve(), text.encode())
@@ -155,9 +159,9 @@ def write_output(text: str, output: Path | None) -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Any]:
-    """A function to call with the number of things done; a bar on a terminal, nothing elsewhere."""
+    """A progress bar on a terminal, nothing elsewhere; yields a function that advances it."""
     if total < 2 or not can_draw():
-        with spinner(title):  # a bar of one thing would stand still
+        with spinner(title):  # a bar with one item would not move
             yield lambda count: None
         return
     from rich.console import Console
@@ -170,7 +174,7 @@ def progress_bar(title: str, total: int) -> Iterator[Any]:
 
 @contextmanager
 def spinner(title: str) -> Iterator[None]:
-    """A sign of life on a terminal, for work that cannot be counted and that takes its time."""
+    """A spinner on a terminal for work that takes longer than a second."""
     if not can_draw():
         yield
         return
@@ -180,16 +184,16 @@ def spinner(title: str) -> Iterator[None]:
         from rich.console import Console
         from rich.text import Text
 
-        drawn.append(Console(stderr=True).status(Text(title)))  # brackets in a file's name are no markup
+        drawn.append(Console(stderr=True).status(Text(title)))  # Text: brackets in a file name are not markup
         drawn[0].start()
 
-    timer = threading.Timer(SECONDS_UNSEEN, draw)
+    timer = threading.Timer(SPINNER_DELAY, draw)
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        timer.join()  # it may be drawing just now
+        timer.join()  # it may be drawing
         for status in drawn:
             status.stop()
 
@@ -199,8 +203,8 @@ def can_draw() -> bool:
 
 
 def decode_options(**given: Any) -> dict[str, Any]:
-    """Only what the user set: the rest is the model's own."""
+    """The decoding options that the user set; for the others the model has defaults."""
     chosen = {name: value for name, value in given.items() if value is not None}
     if chosen.get("temperature") == 0:
-        raise ConfigError("--temperature 0 is not possible; to always take the likeliest, give --top-k 1 instead")
+        raise ConfigError("--temperature must be greater than 0; for greedy decoding use --top-k 1")
     return chosen

@@ -1,8 +1,8 @@
-"""`regard`: the command, and how its errors and exit codes reach a person.
+"""`regard`: the command group, its error messages and exit codes.
 
-0 done · 1 an error of no other kind · 2 a wrong option or setting · 3 data · 4 a model folder · 5 a run folder ·
-6 the training diverged · 130 interrupted. Each command is a file of this folder and is imported when it is
-called; torch and the rest of the package are imported inside the commands.
+Exit codes: 0 success · 1 other error · 2 invalid option or setting · 3 invalid data · 4 invalid model folder ·
+5 invalid run folder · 6 training diverged · 130 interrupted. Each command is a file of this folder and is imported
+when it is called; torch and the rest of the package are imported inside the commands.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import click
 from regard import __version__
 from regard.errors import RegardError
 
-# In the order a newcomer meets them.
+# In the order of the help.
 COMMANDS = (
     *("translate", "explore", "explain", "attention"),
     *("generate", "fill", "classify"),
@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 class Commands(click.Group):
-    """The commands, each found in the file of its name."""
+    """Imports each command from the module of its name, when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -36,52 +36,51 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        file = f"{name}_" if keyword.iskeyword(name) else name  # Python has its own word `import`
+        file = f"{name}_" if keyword.iskeyword(name) else name  # `import` is a keyword of Python
         command = importlib.import_module(f"regard.cli.{file}").command
         assert isinstance(command, click.Command)
         return command
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, prog_name="regard")
 def regard() -> None:
-    """Attention Is All You Need, whole: train a translator on your own text, use it, see inside.
+    """Train Transformer models on your own text, translate with them, and inspect them.
 
     \b
     Examples:
-      regard translate "我爱你"                          with the models that are installed
-      regard train recipes/reverse.toml                  learn a toy task in a minute
+      regard translate "我爱你"                    translate with an installed model
+      regard train recipes/reverse.toml            train a toy model in about a minute
       regard translate "red green blue" --model runs/reverse/model
-      regard COMMAND --help                              what a command does, with examples
+      regard COMMAND --help                        show the help and examples of a command
     """
 
 
-class OnStandardError(logging.Handler):
-    """Shows what the package logs as a command says things: a plain line, above a display that is being drawn."""
+class StandardErrorHandler(logging.Handler):
+    """Prints log records of the package as plain lines on standard error, above a live display."""
 
     def emit(self, record: logging.LogRecord) -> None:
         click.echo(record.getMessage(), err=True)
 
 
-ON_STANDARD_ERROR = OnStandardError()
+STANDARD_ERROR = StandardErrorHandler()
 
 
 def show_log() -> None:
-    """A command tells what the package only logs, such as that it compiles; the package by itself is silent."""
+    """Print what the package logs, such as that kernels are compiled; as a library, the package is silent."""
     log = logging.getLogger("regard")
     log.setLevel(logging.INFO)
-    log.addHandler(ON_STANDARD_ERROR)  # which changes nothing a second time
+    log.addHandler(STANDARD_ERROR)  # a handler is added only once
 
 
 def main() -> None:
-    """Run the command; say errors in a sentence, on standard error, with an exit code that means something."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # what a program or a notebook put in its place has its own ways
-        # UTF-8, as the input is, whatever the locale; half a character, as a name of a file may have, becomes "?".
+    """Run the command; print errors on standard error and exit with their code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a program or a notebook may have replaced it
+        # UTF-8 whatever the locale, as for input; a lone surrogate, which a file name may contain, becomes "?".
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     show_log()
     try:
-        # What comes back is the code of a command that left by Exit, else None. A reader who has seen enough
-        # (head, less) closes the pipe: click ends that quietly by itself.
+        # The result is the exit code of a command that raised Exit, else None. click handles a closed pipe (head).
         sys.exit(regard(prog_name="regard", standalone_mode=False))
     except click.ClickException as error:
         error.show()

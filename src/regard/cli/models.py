@@ -1,4 +1,4 @@
-"""`regard models`: what is installed."""
+"""`regard models`: list the installed models."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from regard.model_folder.registry import InstalledModel
 
 
-@click.command("models", short_help="List the models that are installed.")
-@click.option("--json", "as_json", is_flag=True, help="The list as JSON.")
+@click.command("models", short_help="List the installed models.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """List the models that are installed: name, languages, size, scores, licence.
+    """List the installed models: name, languages, size, scores, licence.
 
-    Some come with Regard; those in the folder that REGARD_MODELS names, each a model folder, come first. regard
-    translate finds those that translate by itself: for a direction, it takes the first that fits. --model takes the
-    name of any of them, or the path of another.
+    Installed are the model folders in the folder REGARD_MODELS, and those that come with Regard. For a language pair,
+    regard translate uses the first in the list. --model accepts the name of any of them.
 
     \b
     Examples:
@@ -34,11 +33,11 @@ def command(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([describe(model) for model in models], ensure_ascii=False, indent=2))
     elif not models:
-        click.echo(f"no model is installed: {HOW_TO_GET_ONE}")
+        click.echo(f"no models installed: {HOW_TO_GET_ONE}")
     else:
-        from regard.cli.params import drawn, open_console
+        from regard.cli.params import open_console, rendered
 
-        click.echo(drawn(open_console(), table_of(models)), nl=False)
+        click.echo(rendered(open_console(), table_of(models)), nl=False)
 
 
 def describe(model: InstalledModel) -> dict[str, Any]:
@@ -64,14 +63,14 @@ def table_of(models: list[InstalledModel]) -> Table:
     table.add_column("languages", no_wrap=True)
     table.add_column("size", justify="right", no_wrap=True)
     table.add_column("scores")
-    table.add_column("licence of the data")
-    table.add_column("where", overflow="fold", style="dim")
+    table.add_column("data licence")
+    table.add_column("location", overflow="fold", style="dim")
     for model in models:
         if model.problem:
             table.add_row(model.name, "", "", f"cannot be used: {model.problem}", "", str(model.folder))
             continue
         scores = "  ".join(f"{name} {value:.4g}" for name, value in model.head.scores.items())
-        where = "with Regard" if model.bundled else str(model.folder)
+        where = "bundled" if model.bundled else str(model.folder)
         languages = f"{model.src_lang or '?'} → {model.tgt_lang or '?'}"
         if not model.translates(None, None):
             languages = f"{model.family}, {model.src_lang}" if model.src_lang else model.family

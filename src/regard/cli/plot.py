@@ -1,4 +1,4 @@
-"""`regard plot`: the curves of trainings, drawn from their metrics."""
+"""`regard plot`: learning curves of runs, from their metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIXELS_PER_INCH = 150
 
 @dataclass(frozen=True)
 class Curve:
-    """One quantity of the metrics, and how its line looks."""
+    """A metric and the style of its line."""
 
     kind: str  # of the rows: step or validation
     key: str
@@ -33,7 +33,7 @@ class Panel:
     title: str
     unit: str
     curves: tuple[Curve, ...]
-    numbers: str = "{x:g}"  # how those of the upright axis are written
+    numbers: str = "{x:g}"  # format of the tick labels of the y axis
     from_zero: bool = False
 
 
@@ -64,15 +64,19 @@ PANELS = (
 )
 
 
-@click.command("plot", short_help="Draw the curves of a run.")
+@click.command("plot", short_help="Plot the learning curves of a run.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="A .png or .svg file [curves.png in the first RUN]."
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    show_default="curves.png in the first RUN",
+    help=".png or .svg file.",
 )
 def command(runs: tuple[Path, ...], output: Path | None) -> None:
-    """Draw the curves of each RUN: loss, BLEU and chrF, learning rate and speed, against the steps.
+    """Plot loss, BLEU and chrF, learning rate and speed of each RUN against the steps.
 
-    Several runs come in one picture, a colour each. A run may still be going on.
+    Several runs are drawn in one figure, one colour per run. A run may still be training.
 
     \b
     Examples:
@@ -83,27 +87,27 @@ def command(runs: tuple[Path, ...], output: Path | None) -> None:
 
     output = output or runs[0] / "curves.png"
     if output.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"-o {output}: the name must end in .png or .svg")
+        raise ConfigError(f"-o {output}: the file name must end in .png or .svg")
     metrics = {label: read_rows(run) for label, run in zip(name_runs(runs), runs, strict=True)}
     picture = draw(metrics, output.suffix.lower().removeprefix("."))
     try:
         atomic_write(output, picture)
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error.strerror}") from None
-    click.echo(f"the curves are in {output}")
+    click.echo(f"wrote {output}")
 
 
 def read_rows(run: Path) -> list[dict[str, Any]]:
     from regard.train.run_folder import RunFolder
 
     if not run.is_dir():
-        raise RunError(f"there is no run at {run}; regard train puts them in runs/")
+        raise RunError(f"run folder not found: {run} (regard train writes runs to runs/)")
     rows = RunFolder(run).read_metrics()
     if not rows:
         raise RunError(
             f"{run} has no metrics yet: {RunFolder(run).metrics} is "
-            f"{'empty' if RunFolder(run).metrics.exists() else 'not there'}. A training writes its first after "
-            "train.log_every steps; is this the folder of a run?"
+            f"{'empty' if RunFolder(run).metrics.exists() else 'missing'}. The first metrics are written after "
+            "train.log_every steps; check that this is a run folder"
         )
     return rows
 
@@ -111,7 +115,7 @@ def read_rows(run: Path) -> list[dict[str, Any]]:
 def name_runs(runs: Sequence[Path]) -> list[str]:
     """The folders' names where they tell the runs apart, else their paths."""
     if len({run.resolve() for run in runs}) < len(runs):
-        raise ConfigError("a run is named twice; name each once")
+        raise ConfigError("a run is given twice; give each run once")
     names = [run.resolve().name for run in runs]
     return names if len(set(names)) == len(names) else [str(run) for run in runs]
 
@@ -123,19 +127,17 @@ def draw(metrics: dict[str, list[dict[str, Any]]], kind: str) -> bytes:
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
-        raise RegardError(
-            "the curves are drawn with matplotlib, which is not installed: pip install 'regard[plot]'"
-        ) from None
+        raise RegardError("plotting needs matplotlib, which is not installed: pip install 'regard[plot]'") from None
 
-    # In an SVG, text stays text: to be found, copied, and drawn with the fonts of whoever looks at it.
+    # Text in an SVG is stored as text, so that it can be searched, copied, and rendered with local fonts.
     style: dict[Any, Any] = {"font.family": font_family(), "font.size": 10, "svg.fonttype": "none"}
     with matplotlib.rc_context(style), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a run's name with signs that no font has
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # characters in a run's name that no font has
         figure = Figure(figsize=(11, 7), dpi=PIXELS_PER_INCH, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.08))
         colours = matplotlib.color_sequences["tab10"]
         for axes, panel in zip(figure.subplots(2, 2, sharex=True).flat, PANELS, strict=True):
             draw_panel(axes, panel, metrics, colours)
-        name_in_figure(figure, list(metrics), colours)
+        add_run_names(figure, list(metrics), colours)
         written = io.BytesIO()
         figure.savefig(written, format=kind, facecolor="white")
     return written.getvalue()
@@ -149,13 +151,13 @@ def draw_panel(axes: Any, panel: Panel, metrics: dict[str, list[dict[str, Any]]]
     for curve in panel.curves:
         points = [points_of(curve, rows) for rows in metrics.values()]
         for number, (steps, values) in enumerate(points):
-            look = curve.look if len(steps) > 1 else {"marker": "o", **curve.look}  # a lone point has no line
+            look = curve.look if len(steps) > 1 else {"marker": "o", **curve.look}  # a single point has no line
             axes.plot(steps, values, color=colours[number % len(colours)], **look)
         if any(steps for steps, _ in points):
             drawn.append(curve)
     axes.set_title(panel.title, loc="left", fontweight="bold")
     axes.set_xlabel("step")
-    axes.tick_params(labelbottom=True)  # on every panel, though they share the axis
+    axes.tick_params(labelbottom=True)  # on every panel, although they share the x axis
     axes.set_ylabel(panel.unit)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -166,22 +168,22 @@ def draw_panel(axes: Any, panel: Panel, metrics: dict[str, list[dict[str, Any]]]
     if panel.from_zero:
         axes.set_ylim(bottom=0)
     if not drawn:
-        axes.text(0.5, 0.5, "nothing yet", transform=axes.transAxes, ha="center", va="center", color="0.5")
+        axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", va="center", color="0.5")
     elif len(panel.curves) > 1:
-        # Grey: a colour says which run, a line's style says which quantity.
+        # Grey: the colour identifies the run, the line style the metric.
         axes.legend(
             [Line2D([], [], color="0.3", **curve.look) for curve in drawn], [c.label for c in drawn], frameon=False
         )
 
 
 def points_of(curve: Curve, rows: Sequence[dict[str, Any]]) -> tuple[list[int], list[float]]:
-    """Where the quantity was measured, and what it was; a validation may be without BLEU."""
+    """Steps and values of a metric; a validation may have no BLEU."""
     found = [row for row in rows if row["kind"] == curve.kind and row.get(curve.key) is not None]
     return [row["step"] for row in found], [row[curve.key] for row in found]
 
 
-def name_in_figure(figure: Any, names: list[str], colours: Sequence[Any]) -> None:
-    """The one run as the title, or a legend of several. Signs like $ in a name mean nothing."""
+def add_run_names(figure: Any, names: list[str], colours: Sequence[Any]) -> None:
+    """The name of the run as the title, or a legend of several; $ in a name is not mathtext."""
     from matplotlib.lines import Line2D
 
     if len(names) == 1:

@@ -1,4 +1,4 @@
-"""`regard score`: what a model thinks of a translation one already has."""
+"""`regard score`: log-probabilities of given translations (forced decoding)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from regard.cli.inputs import (
 from regard.errors import ConfigError, DataError
 
 
-@click.command("score", short_help="How likely a given translation is.")
+@click.command("score", short_help="Compute the log-probability of a translation.")
 @click.argument("source", shell_complete=complete_file)
 @click.argument("translation", shell_complete=complete_file)
 @model_option
-@click.option("--tokens", is_flag=True, help="Show the probability of every token.")
-@click.option("--json", "as_json", is_flag=True, help="An object a line.")
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+@click.option("--tokens", is_flag=True, help="Show the log-probability of every token.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Output file.", show_default="standard output")
 def command(
     source: str, translation: str, model_path: Path | None, tokens: bool, as_json: bool, output: Path | None
 ) -> None:
-    """The log-probability of TRANSLATION given SOURCE: two texts in quotes, or two files line by line.
+    """Compute the log-probability of TRANSLATION given SOURCE: two texts in quotes, or two files line by line.
 
     \b
     Examples:
@@ -38,11 +38,13 @@ def command(
       regard score test.en test.de --model MODEL --json -o scores.jsonl
     """
     if source == translation == "-":
-        raise ConfigError("only one of the two can come from standard input")
+        raise ConfigError("only one of SOURCE and TRANSLATION can be standard input")
     check_output(output)
     sources, translations = read_lines(source), read_lines(translation)
     if len(sources) != len(translations):
-        raise DataError(f"{len(sources)} sources but {len(translations)} translations; they must go line by line")
+        raise DataError(
+            f"{len(sources)} source lines but {len(translations)} translation lines; the numbers must be equal"
+        )
     translator = load_translator(model_path)
     with progress_bar("scoring", len(sources)) as done:
         scored = translator.score(sources, translations, done)

@@ -1,4 +1,4 @@
-"""`regard shortlist`: which words a model's translations may need, learnt from its training pairs."""
+"""`regard shortlist`: learn a lexical shortlist from training pairs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ if TYPE_CHECKING:
     from regard.model_folder.folder import ModelDescription
 
 
-@click.command("shortlist", short_help="Give a model a list of likely words, to translate faster.")
+@click.command("shortlist", short_help="Add a lexical shortlist to a model, for faster search.")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--recipe", type=click.Path(path_type=Path), required=True, help="Whose training pairs to learn from.")
-@click.option("--translations", type=click.IntRange(min=1), help="Kept of each source piece, the likeliest. [100]")
-@click.option("--frequent", type=click.IntRange(min=0), help="The most frequent pieces that are always there. [400]")
+@click.option(
+    "--recipe", type=click.Path(path_type=Path), required=True, help="Recipe that provides the training pairs."
+)
+@click.option("--translations", type=click.IntRange(min=1), show_default="100", help="Target tokens per source token.")
+@click.option(
+    "--frequent", type=click.IntRange(min=0), show_default="400", help="Most frequent target tokens, always included."
+)
 def command(model: Path, recipe: Path, translations: int | None, frequent: int | None) -> None:
-    """Learn from the training pairs of a recipe which words go with which, and write it into the folder of MODEL.
+    """Learn which target tokens translate each source token from the training pairs of a recipe, and store this
+    shortlist in the folder of MODEL.
 
-    With regard translate --shortlist, only words are then searched that the sentences of a batch are ever translated
-    by, the most frequent ones, and bytes, with which any text can be written. That is faster, most of all for few
-    sentences at a time, and not exact: a translation may depend on what else is translated with it.
+    With regard translate --shortlist, the output vocabulary of a batch is then reduced to the likely translations of
+    its source tokens, the most frequent tokens, and the byte tokens. This is faster, mostly for small batches, but
+    approximate: a translation may depend on the other sentences of its batch.
 
     \b
     Examples:
@@ -58,18 +63,18 @@ def command(model: Path, recipe: Path, translations: int | None, frequent: int |
         raise ConfigError(f"{folder} cannot be written to: {error.strerror}") from None
     mean = len(learnt.pieces) / tokenizer.src.size
     click.echo(
-        f"{folder} has a shortlist, learnt from {sum(map(len, stores)):,} pairs: of {tokenizer.tgt.size:,} pieces, "
-        f"{len(learnt.always):,} for every sentence and {mean:,.0f} more for each source piece, on average"
+        f"{folder} has a shortlist learnt from {sum(map(len, stores)):,} pairs: of {tokenizer.tgt.size:,} tokens, "
+        f"{len(learnt.always):,} for every sentence and on average {mean:,.0f} more per source token"
     )
     click.echo(f'try it: regard translate "…" --model {folder} --shortlist')
 
 
 def check(description: ModelDescription, data: DataConfig, folder: Path, recipe: Path) -> None:
-    """Refuse what cannot be meant: a model that does not translate, pairs of other languages."""
+    """Raise for a model that does not translate, or for pairs of other languages."""
     from regard.config import TranslationConfig
 
     if not isinstance(description.model, TranslationConfig):
-        raise ConfigError(f"{folder} is no translator, and only translators have shortlists")
+        raise ConfigError(f"{folder} is not a translation model; only translation models have shortlists")
     mine, theirs = ((one.src_lang, one.tgt_lang) for one in (description, data))
     if all((*mine, *theirs)) and mine != theirs:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""`regard tokenize`: text into the pieces that a model sees, and back."""
+"""`regard tokenize`: encode text to tokens or ids, and decode ids."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from regard.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from regard.tokenizers.protocol import Tokenizer
 
-LINES_AT_ONCE = 1_000
+CHUNK_LINES = 1_000  # between updates of the progress bar
 
 
-@click.command("tokenize", short_help="Cut text into pieces, or join them.")
+@click.command("tokenize", short_help="Encode text to tokens, or decode ids.")
 @click.argument("text", required=False, shell_complete=complete_file)
 @model_option
-@click.option("--target", is_flag=True, help="With the vocabulary of the target language, where there are two.")
-@click.option("--ids", is_flag=True, help="Give the number of each piece instead of the piece.")
-@click.option("--decode", is_flag=True, help="The other way: TEXT holds ids; give the text they stand for.")
-@click.option("--json", "as_json", is_flag=True, help="An object a line: text, pieces, ids.")
+@click.option("--target", is_flag=True, help="Use the target vocabulary, if the model has two.")
+@click.option("--ids", is_flag=True, help="Print token ids instead of tokens.")
+@click.option("--decode", is_flag=True, help="Decode: TEXT contains ids.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line: text, pieces, ids.")
 def command(text: str | None, model_path: Path | None, target: bool, ids: bool, decode: bool, as_json: bool) -> None:
-    """Cut TEXT into pieces: words in quotes, a file, or - for standard input; line by line.
+    """Tokenize TEXT line by line: a text in quotes, a file, or - for standard input.
 
-    A piece that begins with ▁ begins a word; <0xE7> is a byte of a character that the vocabulary lacks. --model may
-    also be a bare SentencePiece .model file.
+    In SentencePiece tokens, ▁ is a space, and <0xE7> is a byte of a character that is not in the vocabulary. --model
+    may also be a SentencePiece .model file.
 
     \b
     Examples:
@@ -39,14 +39,14 @@ def command(text: str | None, model_path: Path | None, target: bool, ids: bool, 
       regard tokenize ids.txt --model tokenizer.model --decode
     """
     if ids and decode:
-        raise ConfigError("--ids and --decode are opposite ways; give one of them")
+        raise ConfigError("--ids and --decode cannot be combined")
     lines = read_lines(text)
-    lexicon = load_lexicon(model_path, lines, target)
+    tokenizer = load_tokenizer(model_path, lines, target)
     rows: list[Row] = []
     with progress_bar("decoding" if decode else "encoding", len(lines)) as done:
-        for start in range(0, len(lines), LINES_AT_ONCE):
-            some = lines[start : start + LINES_AT_ONCE]
-            rows += decoded(some, lexicon, start + 1) if decode else encoded(some, lexicon)
+        for start in range(0, len(lines), CHUNK_LINES):
+            some = lines[start : start + CHUNK_LINES]
+            rows += decoded(some, tokenizer, start + 1) if decode else encoded(some, tokenizer)
             done(len(some))
     shown = "text" if decode else "ids" if ids else "pieces"
     for row in rows:
@@ -60,8 +60,8 @@ def command(text: str | None, model_path: Path | None, target: bool, ids: bool, 
 Row = dict[str, str | list[int] | list[str]]
 
 
-def load_lexicon(path: Path | None, lines: list[str], target: bool) -> Tokenizer:
-    """The tokenizer of a model folder, one side of it where it has two, or that of a SentencePiece file."""
+def load_tokenizer(path: Path | None, lines: list[str], target: bool) -> Tokenizer:
+    """The tokenizer of a model folder (its source or target side) or of a SentencePiece file."""
     from regard.config import TranslationConfig
     from regard.model_folder.folder import read_description
     from regard.model_folder.registry import find_folder, models_for
@@ -75,8 +75,7 @@ def load_lexicon(path: Path | None, lines: list[str], target: bool) -> Tokenizer
         description = read_description(path)
         if not description.tokenizer:
             raise ConfigError(
-                f"{path} has no tokenizer, which a {description.model.family} model can do without; name another "
-                f"model with --model"
+                f"{path} is a {description.model.family} model, which has no tokenizer; give another model with --model"
             )
         if not isinstance(description.model, TranslationConfig):
             return read_tokenizer(description.tokenizer, description.lowercase)
@@ -91,27 +90,27 @@ def load_lexicon(path: Path | None, lines: list[str], target: bool) -> Tokenizer
     return SentencePieceTokenizer(vocabulary)
 
 
-def encoded(lines: list[str], lexicon: Tokenizer) -> list[Row]:
-    found = lexicon.encode(lines)
-    return [{"text": line, "pieces": lexicon.pieces(ids), "ids": ids} for line, ids in zip(lines, found, strict=True)]
+def encoded(lines: list[str], tokenizer: Tokenizer) -> list[Row]:
+    found = tokenizer.encode(lines)
+    return [{"text": line, "pieces": tokenizer.pieces(ids), "ids": ids} for line, ids in zip(lines, found, strict=True)]
 
 
-def decoded(lines: list[str], lexicon: Tokenizer, first: int) -> list[Row]:
-    """The texts of lines of ids, of which the first has that number."""
+def decoded(lines: list[str], tokenizer: Tokenizer, first: int) -> list[Row]:
+    """Decode lines of ids; `first` is the number of the first line."""
     rows: list[Row] = []
     for number, line in enumerate(lines, start=first):
         try:
             ids = read_ids(line)
-            rows.append({"text": lexicon.decode(ids), "pieces": lexicon.pieces(ids), "ids": ids})
+            rows.append({"text": tokenizer.decode(ids), "pieces": tokenizer.pieces(ids), "ids": ids})
         except ValueError as error:
             raise DataError(f"line {number}: {error}") from None
     return rows
 
 
 def read_ids(line: str) -> list[int]:
-    """Numbers with spaces or commas between them, perhaps in brackets."""
+    """Numbers separated by spaces or commas, with or without brackets."""
     words = re.split(r"[\s,]+", line.strip().removeprefix("[").removesuffix("]").strip())
     for word in filter(None, words):
         if not re.fullmatch(r"-?[0-9]{1,18}", word):
-            raise ValueError(f"{word!r} is not an id; give whole numbers with spaces between, as --ids writes them")
+            raise ValueError(f"{word!r} is not an id; give integers separated by spaces, as --ids prints them")
     return [int(word) for word in words if word]

@@ -1,4 +1,4 @@
-"""`regard train`: a recipe in, a model out."""
+"""`regard train`: train a model by a recipe."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from pathlib import Path
 import click
 
 
-@click.command("train", short_help="Train a model by a recipe.")
+@click.command("train", short_help="Train a model.")
 @click.argument("recipe", type=click.Path(path_type=Path))
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of the recipe.")
-@click.option("--run", "run_path", type=click.Path(path_type=Path), help="The run's folder [runs/NAME-OF-RECIPE].")
-@click.option("--resume", is_flag=True, help="Go on from the last checkpoint of the run.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting of the recipe; repeatable."
+)
+@click.option("--run", "run_path", type=click.Path(path_type=Path), show_default="runs/RECIPE", help="Run folder.")
+@click.option("--resume", is_flag=True, help="Resume from the last checkpoint of the run.")
 def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, resume: bool) -> None:
-    """Train a translator, or a model of another family, by a RECIPE.
+    """Train the model that RECIPE describes, a TOML file.
 
-    The tokenizer is trained and the data prepared first, where that has not been done before. Ctrl-C finishes
-    the step and saves; --resume goes on exactly there.
+    The tokenizer is trained and the data is prepared first, unless they are in the cache. Ctrl-C finishes the step
+    and saves a checkpoint, from which --resume continues exactly.
 
     \b
     Examples:
@@ -38,7 +40,7 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
     click.echo(f"{outcome.ending} at step {outcome.step:,}; the run is in {folder.path}")
     if outcome.model is None:
         changes = [word for override in overrides for word in ("--set", override)]
-        place = ["--run", str(run_path)] if run_path else []
-        click.echo(f"go on with: {shlex.join(['regard', 'train', str(recipe), *changes, *place, '--resume'])}")
+        location = ["--run", str(run_path)] if run_path else []
+        click.echo(f"resume with: {shlex.join(['regard', 'train', str(recipe), *changes, *location, '--resume'])}")
         raise click.exceptions.Exit(130)
     click.echo(f"try it: {use_of(run.model).command} --model {outcome.model}")

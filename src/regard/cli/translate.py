@@ -1,4 +1,4 @@
-"""`regard translate`: text in, text out, as many lines as there were."""
+"""`regard translate`: translate text line by line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli.inputs import (
-    MOST_NOTES,
+    MAX_NOTES,
     check_output,
     complete_file,
     decode_options,
@@ -34,35 +34,41 @@ if TYPE_CHECKING:
 @click.argument("text", required=False, shell_complete=complete_file)
 @model_option
 @precision_option
-@click.option("--shortlist", is_flag=True, help="Search among likely words only; see regard shortlist. Not exact.")
-@click.option("--from", "src_lang", help="The language of the input, such as zh. [guessed from each line's script]")
-@click.option("--to", "tgt_lang", help="The language wanted, such as en. [what an installed model gives]")
+@click.option("--shortlist", is_flag=True, help="Search likely tokens only (see regard shortlist); approximate.")
+@click.option(
+    "--from", "src_lang", metavar="LANG", show_default="detected per line", help="Source language, such as zh."
+)
+@click.option(
+    "--to", "tgt_lang", metavar="LANG", show_default="that of an installed model", help="Target language, such as en."
+)
 @click.option(
     "--script",
     type=click.Choice(["simplified", "traditional"]),
-    help="The characters of Chinese translations. [the model's; traditional with --to zh-Hant, zh-TW, zh-HK, zh-MO]",
+    show_default="the model's; traditional with --to zh-Hant, zh-TW, zh-HK, zh-MO",
+    help="Script of Chinese translations.",
 )
 @click.option(
     "--guards/--no-guards",
     default=None,
-    help="Look for loops, copies, lost numbers and the like before answering. [on, unless --model is given]",
+    show_default="on, unless --model is given",
+    help="Check and repair translations: repetition, copied source text, missing numbers and the like.",
 )
-@click.option("--beam", type=int, help="Hypotheses kept in the search; 1 is greedy. [the model's, mostly 4]")
+@click.option("--beam", type=int, show_default="the model's, usually 4", help="Beam size; 1 is greedy search.")
+@click.option("--n-best", type=click.IntRange(min=1), default=1, help="Number of translations per line, best first.")
 @click.option(
-    "--n-best", type=click.IntRange(min=1), default=1, help="Give this many translations of each line, best first."
+    "--length-penalty", type=float, show_default="the model's, usually 0.6", help="Higher prefers longer translations."
 )
-@click.option("--length-penalty", type=float, help="Greater prefers longer output. [the model's, mostly 0.6]")
-@click.option("--sample", is_flag=True, help="Draw words at random instead of searching for the likeliest.")
-@click.option("--temperature", type=float, help="With --sample: below 1 is tamer, above 1 wilder.")
-@click.option("--top-k", type=int, help="With --sample: from the k likeliest words only.")
-@click.option("--top-p", type=float, help="With --sample: from the likeliest words that make up this share.")
-@click.option("--seed", type=int, help="With --sample: the same seed gives the same words.")
-@click.option("--no-repeat-ngram", type=int, help="No sequence of this many pieces twice.")
-@click.option("--prefix", default="", help="What every translation must begin with.")
-@click.option("--task", help="Of a model with several tasks, the one wanted, or a word of it; '' for none.")
-@click.option("--align", is_flag=True, help="With --json: [i, j, word, word] links from the cross-attention.")
-@click.option("--json", "as_json", is_flag=True, help="An object a line: scores, tokens, alternatives.")
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+@click.option("--sample", is_flag=True, help="Sample tokens at random instead of beam search.")
+@click.option("--temperature", type=float, help="With --sample: lower is more deterministic.")
+@click.option("--top-k", type=int, help="With --sample: sample from the k most probable tokens.")
+@click.option("--top-p", type=float, help="With --sample: nucleus (top-p) sampling.")
+@click.option("--seed", type=int, help="With --sample: random seed.")
+@click.option("--no-repeat-ngram", type=int, metavar="N", help="Never repeat a sequence of N tokens.")
+@click.option("--prefix", default="", help="Text that every translation must begin with.")
+@click.option("--task", help="Task of a multi-task model, or a word of its name; '' for none.")
+@click.option("--align", is_flag=True, help="With --json: add word alignment [i, j, word, word] from cross-attention.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line: scores, tokens, alternatives.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Output file.", show_default="standard output")
 def command(
     text: str | None,
     model_path: Path | None,
@@ -81,10 +87,10 @@ def command(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Translate TEXT: words in quotes, a file, or - for standard input; line by line, each as it comes.
+    """Translate TEXT line by line: a text in quotes, a file, or - for standard input.
 
-    Without --model, each line goes to an installed model that reads its language (regard models lists them). What is
-    the same in every language, such as addresses, code and numbers, is kept.
+    Without --model, an installed model is selected for each line by its language (see regard models). Entities such
+    as URLs, e-mail addresses, code and numbers are copied unchanged. Standard input is translated as it arrives.
 
     \b
     Examples:
@@ -95,12 +101,12 @@ def command(
       cat input.txt | regard translate - --model MODEL --beam 8 --n-best 3 --json
     """
     if align and not as_json:
-        raise ConfigError("--align goes with --json")
+        raise ConfigError("--align needs --json")
     check_output(output)
-    # Samples are counted from the first line, and a file is written whole; all else is answered as soon as it is read.
+    # Sampling numbers the lines from the first, and an output file is written atomically: both need the whole input.
     blocks = [read_lines(text)] if sample or output else read_blocks(text)
-    wishes = {"source": src_lang, "to": tgt_lang, "script": script, "guards": guards, "shortlist": shortlist}
-    translator = load_translator(model_path, precision, **wishes)
+    settings = {"source": src_lang, "to": tgt_lang, "script": script, "guards": guards, "shortlist": shortlist}
+    translator = load_translator(model_path, precision, **settings)
     options = decode_options(**settle_search(own_settings(translator), sample, n_best, options))
     notes = Notes()
     for lines in blocks:
@@ -111,56 +117,56 @@ def command(
         else:
             rows = [text for one in found for text in best_texts(one, n_best)]
         write_output("".join(row + "\n" for row in rows), output)
-        notes.say(found)
-    notes.end()
+        notes.show(found)
+    notes.close()
 
 
 def settle_search(decode: DecodeConfig, sample: bool, n_best: int, options: dict[str, Any]) -> dict[str, Any]:
-    """The options with those that follow from others; raise where they contradict each other."""
+    """The options, with those that follow from others; raises if they contradict each other."""
     if sample:
         if options["beam"] is not None:
-            raise ConfigError("--beam is for searching; with --sample nothing is searched")
+            raise ConfigError("--beam and --sample cannot be combined")
         return {**options, "method": "sample"}
     if decode.method == "beam":
         for name in ("temperature", "top_k", "top_p", "seed"):
             if options[name] is not None:
-                raise ConfigError(f"--{name.replace('_', '-')} goes with --sample")
+                raise ConfigError(f"--{name.replace('_', '-')} needs --sample")
     if n_best <= (options["beam"] or decode.beam):
         return options
     if options["beam"] is not None:
-        raise ConfigError(f"a beam of {options['beam']} finds fewer than {n_best} translations: raise --beam")
+        raise ConfigError(f"--n-best {n_best} needs --beam of at least {n_best}, not {options['beam']}")
     return {**options, "beam": n_best}
 
 
 class Notes:
-    """About single lines, on standard error; not all of them, where there are many."""
+    """Prints notes about single lines on standard error, at most MAX_NOTES."""
 
     def __init__(self) -> None:
         self.lines = 0
         self.notes = 0
 
-    def say(self, found: Sequence[Translation]) -> None:
+    def show(self, found: Sequence[Translation]) -> None:
         for one in found:
             self.lines += 1
             if one.note:
                 self.notes += 1
-                if self.notes <= MOST_NOTES:
+                if self.notes <= MAX_NOTES:
                     click.echo(f"line {self.lines}: {one.note}", err=True)
 
-    def end(self) -> None:
-        if self.notes > MOST_NOTES:
-            click.echo(f"and {self.notes - MOST_NOTES} more", err=True)
+    def close(self) -> None:
+        if self.notes > MAX_NOTES:
+            click.echo(f"and {self.notes - MAX_NOTES} more notes", err=True)
 
 
 def own_settings(translator: Translator) -> DecodeConfig:
-    """How a named model searches by itself; installed ones do as anybody does."""
+    """The decoding settings of the given model; for installed models, the defaults."""
     from regard.config import DecodeConfig
 
     return DecodeConfig() if translator.folder is None else translator.translator_for().decode
 
 
 def best_texts(translation: Translation, count: int) -> list[str]:
-    """Always as many, so that a reader can count lines; where fewer were found, the rest are empty."""
+    """Exactly `count` texts, so that output lines can be counted; missing ones are empty."""
     texts = [alternative.text for alternative in translation.alternatives]
     return texts + [""] * (count - len(texts))
 

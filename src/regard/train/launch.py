@@ -43,10 +43,10 @@ def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     """A new run in a new folder."""
     folder.check_free()  # before any work is done
     warn_of_cosine(run.train, listener)
-    begun = read_begun(run)
-    run, prepared = prepare_run(run, default_cache(), listener.message, begun)
+    initial = read_initial_model(run)
+    run, prepared = prepare_run(run, default_cache(), listener.message, initial)
     trainer = Trainer(run, folder, prepared, listener)  # before the folder: what cannot be built leaves none behind
-    if begun is not None:
+    if initial is not None:
         trainer.start_from(expand(run.train.init_from))
     folder.create(run)
     with folder.locked():
@@ -63,17 +63,17 @@ def warn_of_cosine(train: TrainConfig, listener: Listener) -> None:
         )
 
 
-def read_begun(run: RunConfig) -> ModelDescription | None:
+def read_initial_model(run: RunConfig) -> ModelDescription | None:
     """The model that a new run starts from, if it starts from one; what it tells apart is for the run to say."""
     if not run.train.init_from:
         return None
-    begun = read_description(expand(run.train.init_from))
-    if begun.tokenizer and begun.lowercase != run.data.lowercase:
+    initial = read_description(expand(run.train.init_from))
+    if initial.tokenizer and initial.lowercase != run.data.lowercase:
         raise ConfigError(
-            f"{run.train.init_from} was trained with data.lowercase = {str(begun.lowercase).lower()}: "
+            f"{run.train.init_from} was trained with data.lowercase = {str(initial.lowercase).lower()}: "
             "set it to the same value here"
         )
-    return dataclasses.replace(begun, labels=())
+    return dataclasses.replace(initial, labels=())
 
 
 def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
@@ -87,8 +87,8 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
     folder.clean()
     saved = folder.saved_steps()
     changes = [change for change in differences(old, run) if change[0] not in SIZES]
-    begun = None if saved else read_begun(run)
-    description = begun
+    initial = None if saved else read_initial_model(run)
+    description = initial
     if saved:
         with reading(folder.checkpoint(saved[-1])):
             description = read_description(folder.checkpoint(saved[-1]))
@@ -105,7 +105,7 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
     trainer = Trainer(run, folder, prepared, listener)
     if saved:
         trainer.restore(saved[-1])
-    elif begun is not None:
+    elif initial is not None:
         trainer.start_from(expand(run.train.init_from))
     folder.write_config(run)
     folder.write_corpora(list(map(identity, run.data.train)))

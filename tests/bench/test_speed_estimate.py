@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from regard.cli.expectation import SIZES, config_of, training_operations
+from regard.cli.speed_estimate import SIZES, config_of, training_operations
 from regard.data.batches import collate
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from regard.cli.expectation import Machine, config_of, expectations, search_operations, training_operations
+from regard.cli.speed_estimate import Machine, config_of, estimate_speeds, search_operations, training_operations
 
 # The machine of docs/LOG.md: two cores with AVX512-BF16 and VNNI.
 LOGGED = Machine(
@@ -21,7 +21,7 @@ LOGGED = Machine(
 
 
 def speeds(machine: Machine) -> dict[str, int]:
-    return {one.work: one.tokens_per_second for one in expectations(machine)}
+    return {one.work: one.tokens_per_second for one in estimate_speeds(machine)}
 
 
 def test_the_logged_machine_is_expected_to_do_what_it_did() -> None:
@@ -32,14 +32,14 @@ def test_the_logged_machine_is_expected_to_do_what_it_did() -> None:
 
 def test_in_int8_too() -> None:
     rates = {**LOGGED.gflops, "int8": 870.0}
-    found = expectations(dataclasses.replace(LOGGED, gflops=rates, precision="int8"))
+    found = estimate_speeds(dataclasses.replace(LOGGED, gflops=rates, precision="int8"))
     assert found[1].tokens_per_second == pytest.approx(1770, rel=0.1)
     assert found[0].tokens_per_second == pytest.approx(8400, rel=0.1)
-    assert "in int8, on the VNNI units" in found[0].why
+    assert "in int8, on VNNI units" in found[0].why
 
 
 def test_every_figure_has_a_reason() -> None:
-    found = {one.work: one.why for one in expectations(LOGGED)}
+    found = {one.work: one.why for one in estimate_speeds(LOGGED)}
     assert "bfloat16" in found["training base"]
     assert "AVX512-BF16" in found["training base"]
     assert "float32" in found["translating base"]
@@ -60,13 +60,13 @@ def test_a_plain_cpu() -> None:
     }
     assert speeds(plain)["training base"] < speeds(LOGGED)["training base"]
     assert speeds(plain)["translating base"] < speeds(LOGGED)["translating base"]
-    assert all("float32" in one.why for one in expectations(plain))
-    assert "C++ compiler" in expectations(plain)[-1].why
+    assert all("float32" in one.why for one in estimate_speeds(plain))
+    assert "C++ engine" in estimate_speeds(plain)[-1].why
 
 
 def test_of_a_gpu_only_the_most_is_said() -> None:
     gpu = dataclasses.replace(LOGGED, gpu=True, gflops={"float32": 10_000.0, "bfloat16": 100_000.0})
-    assert all(one.why.startswith("at most") for one in expectations(gpu))
+    assert all(one.why.startswith("upper bound") for one in estimate_speeds(gpu))
     assert speeds(gpu)["training base"] == pytest.approx(100e12 / training_operations(config_of("base")), rel=0.05)
 
 
