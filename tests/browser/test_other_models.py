@@ -283,7 +283,7 @@ def test_switches_are_those_of_the_model(visit: Any) -> None:
         assert visit.page.get_by_role("alert").all_inner_texts() == []
 
 
-def test_places_have_names_and_are_counted_from_1(visit: Any, messages: Any) -> None:
+def test_components_have_names_and_are_counted_from_1(visit: Any, messages: Any) -> None:
     visit.open("interventions", TEXT, model="deep")
     visit.page.get_by_role("switch", name="Encoder, layer 2, feed-forward network", exact=True).click()
     expect(visit.page.locator("main li")).to_contain_text("Encoder, layer 2, feed-forward network disabled")
@@ -309,7 +309,7 @@ def test_places_have_names_and_are_counted_from_1(visit: Any, messages: Any) -> 
         {"kind": "weight", "where": "decoder.0.attention", "head": 0, "row": 2, "column": 1, "value": 0.75},
     ],
 )
-def test_a_changed_head_is_reckoned_with_its_changes(visit: Any, messages: Any, change: dict[str, Any]) -> None:
+def test_a_modified_head_is_recomputed(visit: Any, messages: Any, change: dict[str, Any]) -> None:
     visit.open("head", TEXT, model="shallow", kind="decoder", cell="1.2", change=json.dumps([change]))
     cell = visit.page.locator("[data-cell]")
     assert difference(visit) < 1e-5
@@ -378,7 +378,7 @@ def test_a_translation_that_was_cut_has_not_written_its_end(visit: Any) -> None:
     assert "</s>" not in visit.page.locator("main .bar .line").last.inner_text()
 
 
-def test_where_nothing_looked_nothing_is_shown(visit: Any) -> None:
+def test_without_attention_no_weights_are_shown(visit: Any) -> None:
     visit.open("translate", TEXT, model="blind")
     expect(visit.page.locator("[data-translation]")).to_be_attached()
     expect(visit.page.locator("[data-cross-attention]")).to_have_count(0)
