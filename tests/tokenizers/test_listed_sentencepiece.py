@@ -101,7 +101,7 @@ def test_a_tokenizer_comes_back_from_its_files() -> None:
 def test_what_it_cannot_do() -> None:
     vocabulary = ListedSentencePiece(PROTOS["bpe"], listing("bpe"))
     assert vocabulary.sample(["the cat"], 0.0, 1) == vocabulary.encode(["the cat"])
-    with pytest.raises(ConfigError, match=r"data\.tokenizer\.sampling"):
+    with pytest.raises(ConfigError, match=r"data\.tokenizer\.dropout"):
         vocabulary.sample(["the cat"], 0.1, 1)
     with pytest.raises(ValueError, match="is not in this vocabulary"):
         vocabulary.pieces([vocabulary.size])
