@@ -287,7 +287,7 @@ def test_a_file_opens_from_the_disk(visit: Any, reverse: ModelTranslator, tmp_pa
 def test_a_file_without_room_says_what_it_lacks(
     visit: Any, messages: Any, reverse: ModelTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.inspect.page.MOST_BYTES", (PAGE / "explain.html").stat().st_size + 40_000)
+    monkeypatch.setattr("regard.inspect.page.MAX_BYTES", (PAGE / "explain.html").stat().st_size + 40_000)
     path = tmp_path / "explain.html"
     path.write_text(explain_page(Explorer(reverse), Question(TEXT, {})), "utf-8")
     visit.page.goto(path.as_uri())

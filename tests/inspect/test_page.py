@@ -96,7 +96,7 @@ def test_a_file_that_may_not_be_large_has_what_matters_most(
     whole = data_of(explain_page(Explorer(reverse), Question(TEXT, {}), folder=built))["responses"]
     most = sum(len(written) for key, written in whole.items() if not re.search("tensor|out.weight", key))
     most += 100_000
-    monkeypatch.setattr(page_module, "MOST_BYTES", most)
+    monkeypatch.setattr(page_module, "MAX_BYTES", most)
     page = explain_page(Explorer(reverse), Question(TEXT, {}), folder=built)
     assert len(page.encode()) <= most + 20_000  # the keys of what is needed are not counted
     data = data_of(page)

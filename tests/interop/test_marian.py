@@ -134,7 +134,7 @@ def test_tags_are_tasks_and_go_before_every_part(marian_folder: Any) -> None:
     with pytest.raises(ConfigError, match="no task matches 'xx'"):
         ours.for_task("xx")
     long = ">>de<<" + " ".join(["the red house sees two old dogs."] * 30)
-    parts = ours.parts(long)
+    parts = ours.split(long)
     assert len(parts) > 1
     assert all(part.startswith(">>de<<") for part in parts)
     assert " ".join(part.removeprefix(">>de<<") for part in parts) == long.removeprefix(">>de<<")

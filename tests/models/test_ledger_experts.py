@@ -85,7 +85,7 @@ def test_what_a_token_meets() -> None:
     one_expert = 8 * 32 + 32 + 16 * 8 + 8
     assert book.total - book.active == 2 * 6 * one_expert  # the table of words is the output's too
     rows = {row.name: row for row in book.rows}
-    assert rows["encoder.0.ffn.experts.up_weight"].met == 2 / 8
+    assert rows["encoder.0.ffn.experts.up_weight"].used == 2 / 8
     assert rows["encoder.0.ffn.experts.up_weight"].note == "8 experts W_gate W_up"
     assert rows["encoder.0.ffn.experts.up_weight"].group == rows["encoder.0.ffn.shared.up.weight"].group == "experts"
     assert rows["encoder.0.ffn.gate.correction_E"].group == "router"

@@ -1,8 +1,8 @@
-"""The explorer as one file: the built page with the answers in it that it would otherwise ask a server for.
+"""The explorer as one HTML file: the built page with the server's responses embedded.
 
-`regard explain` writes it, and a notebook shows it. The answers are the server's own, each under the request that it
-answers; numbers come in the order in which they are likely to be looked at, until the file is as large as it may be.
-What had no room is listed in the file, and the page says so.
+`regard explain` writes it, and a notebook shows it. Each response is stored under its request. Required responses come
+first, then optional ones by priority, until the file reaches its maximum size. The file lists what was omitted, and the
+page says so.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from regard.inspect.trace import Trace
 from regard.inspect.wire import to_json
 from regard.tokenizers.special_ids import BOS, EOS
 
-MOST_BYTES = 2_900_000  # and the names of what is left out
+MAX_BYTES = 2_900_000  # not counting the names of omitted responses
 MODEL = "0"
 NEXT = 20
-HEAD = ("q", "k", "v", "weights", "head_out", "scores")  # what one head is shown with
-LESSON = (  # besides heads and embeddings
+HEAD = ("q", "k", "v", "weights", "head_out", "scores")  # the taps shown for one head
+LESSON = (  # besides the taps of heads and the embeddings
     "encoder.0.attention.attn_out",
     "encoder.0.around_attention.resid",
     "encoder.0.around_attention.normed",
@@ -36,13 +36,13 @@ LESSON = (  # besides heads and embeddings
 )
 
 Response = tuple[str, bytes]  # the request, the body
-Named = tuple[str, str, bytes]  # what it is for a reader, the request, the body
+Named = tuple[str, str, bytes]  # a readable name, the request, the body
 
 
 def explain_page(
     explorer: Explorer, question: Question, tgt_ids: Sequence[int] | None = None, folder: Path | None = None
 ) -> str:
-    """The whole file, for one sentence and a translation of it: this one, or the one that a search finds."""
+    """The file for one sentence and its translation: the given one, or that of a search."""
     template = (folder or PAGE) / "explain.html"
     if not template.is_file():
         raise RegardError(HOW_TO_BUILD)
@@ -51,21 +51,21 @@ def explain_page(
 
 
 def fill(template: str, explorer: Explorer, question: Question, passage: Passage) -> str:
-    """The page with the answers to everything that it may ask about this passage."""
+    """The page with the responses for this passage."""
     trace = explorer.trace(passage)
-    responses = {key: shortest(body) for key, body in needed(explorer, question, passage, trace)}
-    room = MOST_BYTES - len(template.encode()) - sum(map(len, responses.values()))
-    kept, left_out = set(), []
-    for name, key, body in wanted(explorer, passage, trace):
-        written = shortest(body)
-        cost = len(written) + len(key) + 6
+    responses = {key: encode(body) for key, body in required_responses(explorer, question, passage, trace)}
+    room = MAX_BYTES - len(template.encode()) - sum(map(len, responses.values()))
+    included, left_out = set(), []
+    for name, key, body in optional_responses(explorer, passage, trace):
+        encoded = encode(body)
+        cost = len(encoded) + len(key) + 6
         if cost <= room:
-            responses[key] = written
-            kept.add(name)
+            responses[key] = encoded
+            included.add(name)
             room -= cost
         else:
             left_out.append(name)
-    left_out += [path for path in trace.values if path not in {*kept, *left_out}]  # no panel shows these
+    left_out += [path for path in trace.values if path not in {*included, *left_out}]  # not shown by any panel
     content = {"model": MODEL, "text": passage.text, "responses": responses, "left_out": left_out}
     data = json.dumps(content, ensure_ascii=False)
     # In a script element nothing is an entity, and "</script" or "<!--" would end or change it.
@@ -74,13 +74,14 @@ def fill(template: str, explorer: Explorer, question: Question, passage: Passage
     return f"{head}{script}{end}{rest}"
 
 
-def shortest(body: bytes) -> str:
-    squeezed = gzip.compress(body, compresslevel=9, mtime=0)
-    return base64.b64encode(squeezed if len(squeezed) < len(body) else body).decode()
+def encode(body: bytes) -> str:
+    """As base64, compressed where that is shorter."""
+    compressed = gzip.compress(body, compresslevel=9, mtime=0)
+    return base64.b64encode(compressed if len(compressed) < len(body) else body).decode()
 
 
-def needed(explorer: Explorer, question: Question, passage: Passage, trace: Trace) -> Iterator[Response]:
-    """What the page cannot do without."""
+def required_responses(explorer: Explorer, question: Question, passage: Passage, trace: Trace) -> Iterator[Response]:
+    """The responses that the page cannot be shown without."""
     card = {"id": MODEL, **explorer.card()}
     limits = {"characters": len(passage.text), "pieces": explorer.limits.pieces, "beam": explorer.limits.beam}
     yield "GET /api/models", to_json({"models": [card], "limits": limits})
@@ -96,8 +97,8 @@ def needed(explorer: Explorer, question: Question, passage: Passage, trace: Trac
         yield "POST /api/beam", to_json(explorer.beam(question))
 
 
-def wanted(explorer: Explorer, passage: Passage, trace: Trace) -> Iterator[Named]:
-    """What it can do without, best first. All that a head is shown with comes together, since a part shows nothing."""
+def optional_responses(explorer: Explorer, passage: Passage, trace: Trace) -> Iterator[Named]:
+    """The other responses, by priority. The taps of a head come together, since the page needs all of them."""
     place = f"GET /api/trace/{trace_name(passage)}"
     for step in range(len(trace.tgt_tokens)):
         yield f"next {step}", f"{place}/next?k={NEXT}&step={step}", to_json(explorer.next(passage, trace, step, NEXT))
@@ -116,13 +117,13 @@ def wanted(explorer: Explorer, passage: Passage, trace: Trace) -> Iterator[Named
 
 
 def stream(explorer: Explorer) -> list[str]:
-    """The vectors in the picture of the whole model: what goes in, what leaves each layer, what is handed over."""
+    """The vectors in the picture of the whole model: embeddings, residual streams and memory."""
     ends = [path for side in ("encoder", "decoder") for path in stream_paths(explorer.translator.model, side)]
     return ["src_embedded", "tgt_embedded", "memory", *ends]
 
 
 def attentions(trace: Trace) -> list[str]:
-    """Every attention, those of the first layers first, and in a layer the one across before the others."""
+    """Every attention, by layer; within a layer, cross-attention first."""
     found = [path.removesuffix(".weights") for path in trace.values if path.endswith(".weights")]
 
     def order(where: str) -> tuple[int, bool]:
@@ -133,7 +134,7 @@ def attentions(trace: Trace) -> list[str]:
 
 
 def out_matrices(explorer: Explorer, trace: Trace, attention: str) -> Iterator[Named]:
-    """The columns of W_O that each head is multiplied with."""
+    """The columns of W_O of each head."""
     if f"{attention}.head_out" not in trace.values:
         return
     n_heads, _, size = trace[f"{attention}.head_out"].shape
@@ -145,7 +146,7 @@ def out_matrices(explorer: Explorer, trace: Trace, attention: str) -> Iterator[N
 
 
 def embeddings(explorer: Explorer, passage: Passage) -> Iterator[Named]:
-    """The rows of the tables that go into the encoder and the decoder."""
+    """The rows of the embedding tables for the tokens of the passage."""
     for side, ids in (("src", (*passage.src_ids, EOS)), ("tgt", (BOS, *passage.tgt_ids))):
         name, rows = f"{side}_embedding.weight", ",".join(map(str, ids))
         yield name, f"GET /api/models/{MODEL}/parameter?name={name}&rows={rows}", explorer.parameter(name, rows)
@@ -153,7 +154,7 @@ def embeddings(explorer: Explorer, passage: Passage) -> Iterator[Named]:
 
 def tensors(explorer: Explorer, trace: Trace, place: str, paths: Sequence[str]) -> Iterator[Named]:
     for path in paths:
-        if path in trace.values:  # models of other families have fewer
+        if path in trace.values:  # other families have fewer taps
             yield path, f"{place}/tensor?path={quote(path)}", explorer.tensor(trace, path, None)
 
 
@@ -162,7 +163,7 @@ def trace_name(passage: Passage) -> str:
 
 
 def notebook_page(explorer: Explorer, question: Question, tgt_ids: Sequence[int]) -> str:
-    """The page as part of another: its scripts run, but in a world of their own. What is wrong is said in its place."""
+    """The page in a sandboxed iframe, whose scripts are isolated; or, in its place, the error message."""
     try:
         page = explain_page(explorer, question, tgt_ids)
     except RegardError as error:

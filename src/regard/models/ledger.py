@@ -1,7 +1,7 @@
-"""Where the parameters are: every matrix of a model, its shape, its size and what it is for.
+"""Parameter counts: every parameter of a model with its shape, size and group.
 
-The model is built on the meta device, which knows shapes and holds no numbers, so that asking what `big` would
-weigh costs nothing. A matrix used in several places (the paper, section 3.4) is one row, counted once.
+The model is built on the meta device, which allocates no memory, so that models of any size can be counted. A matrix
+used in several places (the paper, section 3.4) is one row, counted once.
 """
 
 from __future__ import annotations
@@ -124,14 +124,14 @@ SUPPORT = Support(
 
 @dataclass(frozen=True)
 class Row:
-    """One parameter, named as in `weights.safetensors`; or, folded, the same one of several layers."""
+    """One parameter, named as in `weights.safetensors`; or, folded, that of several identical layers."""
 
     name: str
     shape: tuple[int, ...]
     group: Group
     note: str = ""
-    times: int = 1  # how many layers have it
-    met: float = 1.0  # the part that one token meets: of the experts, its own; of a table to look up, one row
+    times: int = 1  # the number of layers that have it
+    used: float = 1.0  # the fraction used per token: of the experts, those routed to; of an input embedding, one row
 
     @property
     def count(self) -> int:
@@ -139,7 +139,7 @@ class Row:
 
     @property
     def active(self) -> int:
-        return round(self.count * self.met)
+        return round(self.count * self.used)
 
 
 @dataclass(frozen=True)
@@ -152,17 +152,17 @@ class Ledger:
 
     @property
     def active(self) -> int:
-        """The parameters that one token meets; fewer than all where there are experts, whose purpose that is."""
+        """The parameters used per token; with experts, fewer than all."""
         return sum(row.active for row in self.rows)
 
     @property
     def totals(self) -> dict[Group, int]:
-        """The parameters of each group, those with none included."""
+        """The number of parameters per group, empty groups included."""
         return {group: sum(row.count for row in self.rows if row.group == group) for group in GROUPS}
 
     @property
     def shares(self) -> dict[Group, float]:
-        """The part of the whole that each group is."""
+        """The fraction of the total per group."""
         return {group: count / self.total for group, count in self.totals.items()}
 
     def folded(self) -> tuple[Row, ...]:
@@ -176,7 +176,7 @@ def ledger(config: FamilyConfig) -> Ledger:
     if not all(vocabulary_sizes(config)):
         both = "model.src_vocab_size and model.tgt_vocab_size"
         raise ConfigError(
-            "the size of the embeddings is not known yet: set "
+            "the size of the vocabulary is not known yet: set "
             f"{both if isinstance(config, TranslationConfig) else 'model.vocab_size'} "
             "(training takes it from the tokenizer)"
         )
@@ -192,15 +192,15 @@ def ledger(config: FamilyConfig) -> Ledger:
                 tuple(parameter.shape),
                 group_of(model, name),
                 note_on(model, name, names[id(parameter)][1:]),
-                met=part_met(model, names[id(parameter)]),
+                used=fraction_used(model, names[id(parameter)]),
             )
             for name, parameter in model.named_parameters()
         )
     )
 
 
-def part_met(model: nn.Module, names: Sequence[str]) -> float:
-    """The part of a parameter, by all its names, that one token is computed with."""
+def fraction_used(model: nn.Module, names: Sequence[str]) -> float:
+    """The fraction of a parameter, given all its names, that is used per token."""
     owner = model.get_submodule(names[0].rpartition(".")[0])
     if isinstance(owner, Experts):
         router = model.get_submodule(names[0].rpartition(".experts.")[0] + ".gate")
@@ -211,7 +211,7 @@ def part_met(model: nn.Module, names: Sequence[str]) -> float:
 
 
 def group_of(model: nn.Module, name: str) -> Group:
-    """What the parameter is for, by the innermost part of the model that says so."""
+    """The group of a parameter, by the innermost module that determines one."""
     path = name
     while path:
         path = path.rpartition(".")[0]
@@ -226,7 +226,7 @@ def group_of(model: nn.Module, name: str) -> Group:
                 return "router"
             case FeedForward() | DeepOutput() | Pooler() | MaskedHead() | Bert():
                 return "ffn"
-            case Embedding() | PatchEmbedding() | ClassHead() | TranslationModel():  # the last: its output's bias
+            case Embedding() | PatchEmbedding() | ClassHead() | TranslationModel():  # the last: output bias
                 return "embeddings"
             case LayerNorm() | RMSNorm():
                 return "norms"
@@ -236,7 +236,7 @@ def group_of(model: nn.Module, name: str) -> Group:
 
 
 def note_on(model: nn.Module, name: str, other_names: Sequence[str]) -> str:
-    """What the name does not say: several matrices in one, or one matrix in several places."""
+    """Several matrices stored as one, or one matrix used in several places."""
     if other_names:
         return "shared with " + " and ".join(other.removesuffix(".weight") for other in other_names)
     path, _, kind = name.rpartition(".")
@@ -260,7 +260,7 @@ def note_on(model: nn.Module, name: str, other_names: Sequence[str]) -> str:
 
 
 def fold(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Rows that differ in the number of their layer alone become one, at the place of the first."""
+    """Merge rows that differ only in the index of their layer, at the position of the first."""
     alike: dict[Row, list[tuple[Row, str]]] = {}
     for row in rows:
         number = re.search(r"(?<=\.)\d+(?=\.)", row.name)
