@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     known = set(re.split("[，。？！；：\n]", args.known.read_text("utf-8"))) if args.known else set()
     how = {"temperature": args.temperature, "top_k": args.top_k, "max_tokens": MOST_TOKENS, "seed": 1}
     for form in NUMBER_FORMATS:
-        poems = [one.text.strip() for one in writer.write(f"{form}：", n=args.poems, **how)]
+        poems = [one.text.strip() for one in writer.generate(f"{form}：", n=args.poems, **how)]
         right = right_ones(poems, form)
         print(f"{form}: {len(right)} of {len(poems)} have it, {len(right) / len(poems):.1%}; {len(set(right))} differ")
         if known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,6 +102,13 @@ def test_everyday_sentences_have_no_severe_problem(bundled: Translator) -> None:
         pair = find_language_pair(found.src_lang, found.tgt_lang)
         assert not is_severe(find_problems(found.source, found.text, pair)), found
         assert not found.note
+
+
+def test_the_examples_in_the_docstring() -> None:
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    [examples] = finder.find(Translator, "Translator")
+    assert len(examples.examples) == 5
+    assert runner.run(examples).failed == 0
 
 
 def test_traditional_input_is_understood(bundled: Translator) -> None:

@@ -1,6 +1,13 @@
 """Regard: "Attention Is All You Need" as a package. Train a Transformer, translate with it, look inside.
 
-The public API. Importing `regard` is cheap: each class, and torch with it, is imported on first access.
+The public API. Each class takes a model folder, as `regard train` and `regard import` write it:
+
+- `Translator`: translation with the installed models, or with one folder
+- `TextGenerator`: text generation with a language model
+- `TextEncoder`: masked-token prediction, classification, tagging and embeddings with a BERT
+- `ImageClassifier`: image classification with a Vision Transformer
+
+Importing `regard` is cheap: each class, and torch with it, is imported on first access.
 """
 
 from __future__ import annotations

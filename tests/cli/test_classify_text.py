@@ -56,7 +56,7 @@ def test_texts(regard: Any, classifier: Path, tmp_path: Path) -> None:
     ):
         rows = [json.loads(line) for line in said.out.splitlines()]
         assert [row["input"] for row in rows] == list(TEXTS)
-        assert [row["label"] for row in rows] == [opinion.label for opinion in expected]
+        assert [row["label"] for row in rows] == [one.label for one in expected]
         assert {one["label"] for one in rows[0]["labels"]} == set(LABELS)
 
 

@@ -83,7 +83,7 @@ def test_wrong_options(regard: Any, gpt: Path, bert: Path) -> None:
     assert regard("generate", "a", "--model", gpt, "--n", 0).code == 2
     said = regard("generate", "a", "--model", bert)
     assert said.code == 2
-    assert "a bert model does not write: it reads, with regard fill" in said.err
+    assert "a bert model does not generate text: it reads, with regard fill" in said.err
     said = regard("translate", "a", "--model", gpt)
     assert said.code == 2
     assert "a gpt model does not translate: it goes on with a text, with regard generate" in said.err
@@ -107,12 +107,12 @@ def test_blanks(regard: Any, bert: Path, tmp_path: Path) -> None:
     assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 2
     said = regard("fill", "今天", "--model", bert)
     assert (said.code, said.out) == (2, "")
-    assert "write [MASK] where a word is missing" in said.err
+    assert "write [MASK] where a token is to be predicted" in said.err
 
 
 def test_a_line_that_cannot_be_filled_is_named(regard: Any, bert: Path, tmp_path: Path) -> None:
     lines = tmp_path / "lines.txt"
-    nothing = "there is nothing to fill: write [MASK] where a word is missing\n"
+    nothing = "there is nothing to fill: write [MASK] where a token is to be predicted\n"
     lines.write_text("今[MASK]\n今天\n", "utf-8")
     assert regard("fill", lines, "--model", bert) == (2, "", f"regard: {lines}, line 2: {nothing}")
     said = regard("fill", "-", "--model", bert, stdin=lines.read_bytes())

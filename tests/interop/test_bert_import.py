@@ -110,13 +110,13 @@ def test_blanks_are_filled_as_there(tmp_path: Path) -> None:
     inputs = tokenizer(text, return_tensors="pt")
     with torch.no_grad():
         expected = theirs(**inputs).logits[0].softmax(dim=-1)
-    blanks = TextEncoder(tmp_path / "ours").fill(text, n=3).blanks
-    assert [blank.place for blank in blanks] == [2, 5]
+    blanks = TextEncoder(tmp_path / "ours").fill(text, n=3).masks
+    assert [blank.position for blank in blanks] == [2, 5]
     for blank in blanks:
         for candidate in blank.candidates:
-            probability = expected[blank.place + 1, PIECES.index(candidate.piece)]
+            probability = expected[blank.position + 1, PIECES.index(candidate.piece)]
             assert candidate.probability == pytest.approx(float(probability), abs=1e-5)
-        best = expected[blank.place + 1, 5 : len(PIECES)].max()
+        best = expected[blank.position + 1, 5 : len(PIECES)].max()
         assert blank.candidates[0].probability == pytest.approx(float(best), abs=1e-5)
 
 
@@ -128,9 +128,9 @@ def test_vocabularies_of_both_kinds(tmp_path: Path) -> None:
     (tmp_path / "hf" / "tokenizer.json").unlink()
     import_folder(tmp_path / "hf", tmp_path / "old")
     one, other = TextEncoder(tmp_path / "new"), TextEncoder(tmp_path / "old")
-    assert one.lexicon.files() == other.lexicon.files()
-    assert one.lexicon.lowercase
-    assert one.lexicon.encode(["ABC"]) == [[PIECES.index(piece) for piece in ("a", "##b", "##c")]]
+    assert one.tokenizer.files() == other.tokenizer.files()
+    assert one.tokenizer.lowercase
+    assert one.tokenizer.encode(["ABC"]) == [[PIECES.index(piece) for piece in ("a", "##b", "##c")]]
 
 
 def test_the_first_berts_have_other_names_for_norms(tmp_path: Path) -> None:

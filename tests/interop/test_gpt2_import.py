@@ -61,12 +61,12 @@ def test_greedy_text_is_the_same(tmp_path: Path, prompt: str) -> None:
     theirs = save(tmp_path / "hf")
     import_folder(tmp_path / "hf", tmp_path / "ours")
     writer = TextGenerator(tmp_path / "ours")
-    ids = writer.lexicon.prompt(prompt)
+    ids = writer.tokenizer.prompt(prompt)
     tokenizer = transformers.GPT2Tokenizer.from_pretrained(tmp_path / "hf")
     assert ids == (tokenizer(prompt)["input_ids"] or [END])
     with torch.no_grad():
         expected = theirs.generate(torch.tensor([ids]), do_sample=False, max_new_tokens=16, pad_token_id=END)[0]
-    [found] = writer.write(prompt, max_tokens=16, top_k=1)
+    [found] = writer.generate(prompt, max_tokens=16, top_k=1)
     assert list(found.tokens) == tokenizer.convert_ids_to_tokens(expected[len(ids) :].tolist())
     assert found.text == tokenizer.decode(expected[len(ids) :], clean_up_tokenization_spaces=False)
     assert "".join(writer.stream(prompt, max_tokens=16, top_k=1)) == found.text
@@ -81,7 +81,7 @@ def test_vocabularies_of_both_kinds(tmp_path: Path) -> None:
     (tmp_path / "hf" / "merges.txt").write_text(f"#version: 0.2\n{merges}", "utf-8")
     (tmp_path / "hf" / "tokenizer.json").unlink()
     import_folder(tmp_path / "hf", tmp_path / "old")
-    one, other = TextGenerator(tmp_path / "new").lexicon, TextGenerator(tmp_path / "old").lexicon
+    one, other = TextGenerator(tmp_path / "new").tokenizer, TextGenerator(tmp_path / "old").tokenizer
     assert one.files() == other.files()
     assert one.encode([" the cat"]) == [[VOCABULARY[piece] for piece in ("Ġthe", "Ġ", "ca", "t")]]
 

@@ -40,13 +40,13 @@ def test_it_says_what_the_model_says(tmp_path: Path, picture: np.ndarray) -> Non
     model = write(tmp_path / "m")
     view = ImageClassifier(tmp_path / "m")(picture)
     expected = model(torch.from_numpy((picture - 0.5) / 0.5)[None])[0].softmax(-1)
-    found = dict(view.opinion.labels)
+    found = dict(view.classification.labels)
     for number, label in enumerate(LABELS):
         assert found[label] == pytest.approx(expected[number].item(), abs=1e-6)
-    assert [p for _, p in view.opinion.labels] == sorted(found.values(), reverse=True)
-    assert view.opinion.label == LABELS[int(expected.argmax())]
-    assert view.looked_at_YX.shape == (2, 2)
-    assert view.looked_at_YX.sum() == pytest.approx(1)
+    assert [p for _, p in view.classification.labels] == sorted(found.values(), reverse=True)
+    assert view.classification.label == LABELS[int(expected.argmax())]
+    assert view.attention_YX.shape == (2, 2)
+    assert view.attention_YX.sum() == pytest.approx(1)
     assert view.pixels_CYX is picture
 
 
@@ -61,8 +61,8 @@ def test_where_it_looked_is_read_off_the_weights(tmp_path: Path, picture: np.nda
     from regard.core.taps import listen
 
     with listen(viewer.model, {"layers.*.attention.weights": stare}):
-        looked_at = viewer(picture).looked_at_YX
-    np.testing.assert_allclose(looked_at, [[0, 0], [1, 0]], atol=1e-6)
+        attention = viewer(picture).attention_YX
+    np.testing.assert_allclose(attention, [[0, 0], [1, 0]], atol=1e-6)
 
 
 def test_many_pictures_in_order_and_from_files(tmp_path: Path) -> None:
@@ -75,12 +75,12 @@ def test_many_pictures_in_order_and_from_files(tmp_path: Path) -> None:
         drawn = np.random.default_rng(number).integers(0, 256, (8, 8), dtype=np.uint8)
         names.append(tmp_path / f"{number}.png")
         Image.fromarray(drawn).save(names[-1])
-    together = viewer.look(names)
+    together = viewer.classify(names)
     for name, view in zip(names, together, strict=True):
         alone = viewer(name)
-        assert alone.opinion.label == view.opinion.label
-        np.testing.assert_allclose(alone.looked_at_YX, view.looked_at_YX, atol=1e-6)
-    assert viewer.look([]) == []
+        assert alone.classification.label == view.classification.label
+        np.testing.assert_allclose(alone.attention_YX, view.attention_YX, atol=1e-6)
+    assert viewer.classify([]) == []
 
 
 def test_a_trace(tmp_path: Path, picture: np.ndarray) -> None:
@@ -111,7 +111,7 @@ def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     weights = {name: p.detach().numpy() for name, p in build_model(config).named_parameters()}
     with atomic_folder(tmp_path / "m") as folder:
         write_model(folder, description, weights, "")
-    with pytest.raises(ConfigError, match="a transformer model does not look at images: it translates"):
+    with pytest.raises(ConfigError, match="a transformer model does not classify images: it translates"):
         ImageClassifier(tmp_path / "m")
 
 

@@ -1,4 +1,4 @@
-"""The façade of a BERT: a folder in; missing words, classes, tags and likenesses out."""
+"""`TextEncoder`: masked tokens, classes, tags, similarities."""
 
 from __future__ import annotations
 
@@ -45,35 +45,35 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> TextEncoder:
     return TextEncoder(write_folder(path, CharacterTokenizer.of(TEXTS), ("weather", "person", "nothing")))
 
 
-def test_blanks(reader: TextEncoder) -> None:
+def test_masks(reader: TextEncoder) -> None:
     found = reader.fill("今天[MASK]气很[MASK]", n=4)
-    assert [blank.place for blank in found.blanks] == [2, 5]
-    lexicon = reader.lexicon
+    assert [mask.position for mask in found.masks] == [2, 5]
+    lexicon = reader.tokenizer
     ids = torch.tensor([[lexicon.begin, *lexicon.encode(["今天[MASK]气很[MASK]"])[0], lexicon.end]])
     expected = torch.softmax(reader.model.masked_logits(reader.model(ids)), dim=-1)[0]
-    for blank in found.blanks:
-        row = expected[blank.place + 1]
-        values = [candidate.probability for candidate in blank.candidates]
+    for mask in found.masks:
+        row = expected[mask.position + 1]
+        values = [candidate.probability for candidate in mask.candidates]
         assert values == sorted(values, reverse=True)
         assert len(values) == 4
-        for candidate in blank.candidates:
+        for candidate in mask.candidates:
             assert candidate.piece in "".join(TEXTS)
             assert candidate.probability == pytest.approx(float(row[lexicon.encode([candidate.piece])[0][0]]), abs=1e-6)
         assert values[0] == pytest.approx(float(row[5:].max()), abs=1e-6)
-    best = [blank.candidates[0].text for blank in found.blanks]
+    best = [mask.candidates[0].text for mask in found.masks]
     assert found.text == f"今天{best[0]}气很{best[1]}"
-    assert len(reader.fill("[MASK]", n=1000).blanks[0].candidates) == len(set("".join(TEXTS)))
+    assert len(reader.fill("[MASK]", n=1000).masks[0].candidates) == len(set("".join(TEXTS)))
 
 
-def test_blanks_that_cannot_be(reader: TextEncoder, tmp_path: Path) -> None:
+def test_masks_that_cannot_be_filled(reader: TextEncoder, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing to fill: write \[MASK\]"):
         reader.fill("今天")
-    with pytest.raises(ConfigError, match="11 tokens; the model reads at most 10"):
+    with pytest.raises(ConfigError, match="11 tokens; the model takes at most 10"):
         reader.fill("今" * 10 + "[MASK]")
     with pytest.raises(ConfigError, match="n = 0"):
         reader.fill("[MASK]", 0)
     plain = train_vocabulary(["the cat sat"] * 4, "bpe", 290)
-    with pytest.raises(ConfigError, match=r"has no \[MASK\], so"):
+    with pytest.raises(ConfigError, match=r"has no \[MASK\] token, so"):
         TextEncoder(write_folder(tmp_path / "plain", SentencePieceTokenizer(plain))).fill("the [MASK]")
     headless = TextEncoder(write_folder(tmp_path / "headless", CharacterTokenizer.of(TEXTS), heads=()))
     with pytest.raises(ConfigError, match=r"no head 'masked'; its heads .*: none"):
@@ -87,21 +87,21 @@ def test_sentencepiece_may_be_its_vocabulary(tmp_path: Path) -> None:
     reader = TextEncoder(write_folder(tmp_path / "model", SentencePieceTokenizer(vocabulary)))
     found = reader.fill("the [MASK] sat")
     assert found.text.startswith("the ")
-    assert len(found.blanks) == 1
-    assert "[MASK]" not in [candidate.piece for candidate in found.blanks[0].candidates]
+    assert len(found.masks) == 1
+    assert "[MASK]" not in [candidate.piece for candidate in found.masks[0].candidates]
 
 
 def test_classes(reader: TextEncoder) -> None:
-    opinions = reader.classify(TEXTS)
-    assert len(opinions) == len(TEXTS)
-    for text, opinion in zip(TEXTS, opinions, strict=True):
+    found = reader.classify(TEXTS)
+    assert len(found) == len(TEXTS)
+    for text, classification in zip(TEXTS, found, strict=True):
         [alone] = reader.classify([text])
-        assert [label for label, _ in alone.labels] == [label for label, _ in opinion.labels]
-        np.testing.assert_allclose([p for _, p in alone.labels], [p for _, p in opinion.labels], atol=1e-6)
-        assert sum(p for _, p in opinion.labels) == pytest.approx(1)
-        assert {label for label, _ in opinion.labels} == {"weather", "person", "nothing"}
-        assert opinion.label == opinion.labels[0][0]
-        assert opinion.probability == max(p for _, p in opinion.labels)
+        assert [label for label, _ in alone.labels] == [label for label, _ in classification.labels]
+        np.testing.assert_allclose([p for _, p in alone.labels], [p for _, p in classification.labels], atol=1e-6)
+        assert sum(p for _, p in classification.labels) == pytest.approx(1)
+        assert {label for label, _ in classification.labels} == {"weather", "person", "nothing"}
+        assert classification.label == classification.labels[0][0]
+        assert classification.probability == max(p for _, p in classification.labels)
     assert reader.classify(["今" * 50]) == reader.classify(["今" * 10])
     assert reader.classify([]) == []
 
@@ -110,7 +110,7 @@ def test_tags(reader: TextEncoder) -> None:
     tags = reader.tag("今天很好")
     assert "".join(tag.piece for tag in tags) == "今天很好"
     assert {tag.label for tag in tags} <= {"weather", "person", "nothing"}
-    lexicon = reader.lexicon
+    lexicon = reader.tokenizer
     ids = torch.tensor([[lexicon.begin, *lexicon.encode(["今天很好"])[0], lexicon.end]])
     expected = torch.softmax(reader.model.tag_logits(reader.model(ids)), dim=-1)[0]
     for place, tag in enumerate(tags):
@@ -123,7 +123,7 @@ def test_labels_without_names(tmp_path: Path) -> None:
     assert {label for label, _ in reader.classify(["今"])[0].labels} == {"LABEL_0", "LABEL_1", "LABEL_2"}
 
 
-def test_likeness(reader: TextEncoder) -> None:
+def test_similarity(reader: TextEncoder) -> None:
     vectors = reader.embed(TEXTS)
     assert vectors.shape == (4, 16)
     np.testing.assert_allclose((vectors**2).sum(axis=1), 1, atol=1e-5)
@@ -142,5 +142,7 @@ def test_traces(reader: TextEncoder) -> None:
 
 
 def test_what_is_no_bert_is_refused(random_model: Any) -> None:
-    with pytest.raises(ConfigError, match="a transformer model does not read: it translates, with regard translate"):
+    with pytest.raises(
+        ConfigError, match="a transformer model does not encode texts: it translates, with regard translate"
+    ):
         TextEncoder(random_model())

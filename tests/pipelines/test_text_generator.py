@@ -51,7 +51,7 @@ def test_the_stream_is_the_text(writer: TextGenerator) -> None:
     parts = list(writer.stream("床前", max_tokens=30, seed=5))
     assert len(parts) > 3
     assert writer("床前", max_tokens=30, seed=5) == "床前" + "".join(parts)
-    first, second = writer.write("床前", n=2, max_tokens=30, seed=5)
+    first, second = writer.generate("床前", n=2, max_tokens=30, seed=5)
     assert first.text == "".join(parts)
     assert second.text != first.text
     assert "".join(first.tokens) == first.text
@@ -79,7 +79,7 @@ def test_the_settings_of_the_folder_are_the_default(tmp_path: Path, writer: Text
 def test_a_text_is_scored_and_traced(writer: TextGenerator) -> None:
     tokens, log_probs = writer.score("床前明")
     assert tokens == tuple("床前明")
-    ids = torch.tensor([writer.lexicon.prompt("床前明")])
+    ids = torch.tensor([writer.tokenizer.prompt("床前明")])
     expected = torch.log_softmax(writer.model(ids)[0].double(), dim=-1)
     wanted = [float(expected[place, ids[0, place + 1]]) for place in range(3)]
     np.testing.assert_allclose(log_probs, wanted, atol=1e-6)
@@ -93,7 +93,7 @@ def test_a_text_is_scored_and_traced(writer: TextGenerator) -> None:
     np.testing.assert_allclose(trace.attention(1, 0), trace["layers.1.attention.weights"][0])
     with pytest.raises(ConfigError, match="no attention"):
         writer.trace("床", ("logits",)).attention()
-    with pytest.raises(ConfigError, match="41 tokens; the model sees at most 40"):
+    with pytest.raises(ConfigError, match="41 tokens; the model takes at most 40"):
         writer.trace("床" * 40)
 
 
@@ -107,5 +107,5 @@ def test_sentencepiece_may_be_its_vocabulary(tmp_path: Path) -> None:
 
 
 def test_what_is_no_language_model_is_refused(random_model: Any) -> None:
-    with pytest.raises(ConfigError, match="a transformer model does not write: it translates, with regard translate"):
+    with pytest.raises(ConfigError, match="does not generate text: it translates, with regard translate"):
         TextGenerator(random_model())

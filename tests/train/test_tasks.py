@@ -173,7 +173,7 @@ def test_what_comes_out_can_be_used(make: Make, tmp_path: Path, heard: Any) -> N
     start(make("gpt"), RunFolder(tmp_path / "gpt"), heard)
     assert isinstance(TextGenerator(tmp_path / "gpt" / "model")("ab"), str)
     start(make("bert"), RunFolder(tmp_path / "bert"), heard)
-    assert len(TextEncoder(tmp_path / "bert" / "model").fill("abab [MASK] cd.").blanks) == 1
+    assert len(TextEncoder(tmp_path / "bert" / "model").fill("abab [MASK] cd.").masks) == 1
 
 
 def test_a_run_may_start_from_another_model(make: Make, tmp_path: Path, heard: Any) -> None:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from regard.pipelines.image_classifier import View
-    from regard.pipelines.text_encoder import Opinion, Tag
+    from regard.pipelines.classification import Classification
+    from regard.pipelines.image_classifier import ClassifiedImage
+    from regard.pipelines.text_encoder import Tag
 
 COLUMNS = 28  # characters per image, about; MNIST's size
 GAP = 3
@@ -68,10 +69,10 @@ def classify_images(inputs: tuple[str, ...], model_path: Path, top: int, as_json
     for name in inputs:  # one by one: the first result is shown before the last image is read
         view = viewer(name)
         if as_json:
-            looked_at = view.looked_at_YX.round(6).tolist()
-            click.echo(json.dumps({**describe(name, view.opinion), "looked_at": looked_at}, ensure_ascii=False))
+            looked_at = view.attention_YX.round(6).tolist()
+            click.echo(json.dumps({**describe(name, view.classification), "looked_at": looked_at}, ensure_ascii=False))
         else:
-            show_classes(name, view.opinion, top)
+            show_classes(name, view.classification, top)
             draw(view, console)
 
 
@@ -84,11 +85,11 @@ def classify_texts(inputs: tuple[str, ...], model_path: Path, top: int, as_json:
         for text in texts:
             show_tags(text, reader.tag(text), as_json)
         return
-    for text, opinion in zip(texts, reader.classify(texts), strict=True):
+    for text, classification in zip(texts, reader.classify(texts), strict=True):
         if as_json:
-            click.echo(json.dumps(describe(text, opinion), ensure_ascii=False))
+            click.echo(json.dumps(describe(text, classification), ensure_ascii=False))
         else:
-            show_classes(text, opinion, top)
+            show_classes(text, classification, top)
 
 
 def show_tags(text: str, tags: Sequence[Tag], as_json: bool) -> None:
@@ -99,30 +100,30 @@ def show_tags(text: str, tags: Sequence[Tag], as_json: bool) -> None:
         click.echo(" ".join(f"{tag.piece}/{tag.label}" for tag in tags))
 
 
-def describe(name: str, opinion: Opinion) -> dict[str, Any]:
-    labels = [{"label": label, "probability": probability} for label, probability in opinion.labels]
-    return {"input": name, "label": opinion.label, "labels": labels}
+def describe(name: str, classification: Classification) -> dict[str, Any]:
+    labels = [{"label": label, "probability": probability} for label, probability in classification.labels]
+    return {"input": name, "label": classification.label, "labels": labels}
 
 
-def show_classes(name: str, opinion: Opinion, top: int) -> None:
+def show_classes(name: str, classification: Classification, top: int) -> None:
     """The most probable classes, with a bar each."""
     from rich.cells import cell_len
 
     from regard.cli.params import bar
 
-    shown = opinion.labels[:top]
+    shown = classification.labels[:top]
     width = max(cell_len(label) for label, _ in shown)
-    click.echo(f"{name}: {opinion.label}")
+    click.echo(f"{name}: {classification.label}")
     for label, probability in shown:
         click.echo(f"  {label}{' ' * (width - cell_len(label))}  {probability:6.1%}  {bar(probability)}".rstrip())
 
 
-def draw(view: View, console: Console) -> None:
+def draw(view: ClassifiedImage, console: Console) -> None:
     """The image and, beside it, the attention per patch: darker is more."""
-    across = len(view.looked_at_YX)
+    across = len(view.attention_YX)
     columns = across * max(1, round(COLUMNS / across))
     picture = resized(view.pixels_CYX.mean(axis=0), columns)
-    looked_at = resized(view.looked_at_YX / view.looked_at_YX.max(), columns)
+    looked_at = resized(view.attention_YX / view.attention_YX.max(), columns)
     click.echo(f"\n  {'image':<{columns + GAP}}attention")
     for left, right in zip(picture, looked_at, strict=True):
         line = shades(left, "default").append(" " * GAP).append_text(shades(right, "rgb(139,92,246)"))

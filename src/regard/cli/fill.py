@@ -19,7 +19,7 @@ from regard.cli.inputs import (
 )
 
 if TYPE_CHECKING:
-    from regard.pipelines.text_encoder import Filling
+    from regard.pipelines.text_encoder import FilledText
 
 
 @click.command("fill", short_help="Predict masked tokens.")
@@ -47,7 +47,7 @@ def command(text: str | None, model_path: Path, top: int, as_json: bool, output:
     encoder.check_mask()
     for number, line in enumerate(lines, start=1):  # check all lines before any work is done
         with at_line(text, number):
-            encoder.find_blanks(line)
+            encoder.find_masks(line)
     rows: list[str] = []
     with progress_bar("predicting", len(lines)) as done:
         for line in lines:
@@ -57,20 +57,20 @@ def command(text: str | None, model_path: Path, top: int, as_json: bool, output:
     write_output("".join(row + "\n" for row in rows), output)
 
 
-def shown(found: Filling) -> list[str]:
+def shown(found: FilledText) -> list[str]:
     rows = [found.text]
-    for number, blank in enumerate(found.blanks, start=1):
-        name = f"[MASK] {number}" if len(found.blanks) > 1 else "[MASK]"
-        rows.append(f"  {name}  " + "  ".join(f"{c.piece} {c.probability:.1%}" for c in blank.candidates))
+    for number, mask in enumerate(found.masks, start=1):
+        name = f"[MASK] {number}" if len(found.masks) > 1 else "[MASK]"
+        rows.append(f"  {name}  " + "  ".join(f"{c.piece} {c.probability:.1%}" for c in mask.candidates))
     return rows
 
 
-def describe(found: Filling) -> dict[str, Any]:
+def describe(found: FilledText) -> dict[str, Any]:
     return {
         "source": found.source,
         "text": found.text,
         "blanks": [
-            [{"piece": c.piece, "text": c.text, "probability": c.probability} for c in blank.candidates]
-            for blank in found.blanks
+            [{"piece": c.piece, "text": c.text, "probability": c.probability} for c in mask.candidates]
+            for mask in found.masks
         ],
     }

@@ -49,7 +49,7 @@ def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json:
     if count == 1 and not as_json:
         stream(generator, prompt, chosen)
         return
-    for number, found in enumerate(generator.write(prompt, n=count, **chosen)):
+    for number, found in enumerate(generator.generate(prompt, n=count, **chosen)):
         if as_json:
             row = {"prompt": prompt, **dataclasses.asdict(found), "log_prob": found.log_prob}
             click.echo(json.dumps(row, ensure_ascii=False))

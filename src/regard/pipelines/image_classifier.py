@@ -1,10 +1,4 @@
-"""The façade of a Vision Transformer: a model folder in; what is on a picture, and where it looked, out.
-
-from regard import ImageClassifier
-look = ImageClassifier("runs/vit-fashion/model")
-view = look("boot.png")
-view.opinion.label, view.looked_at_YX
-"""
+"""`ImageClassifier`: image classification with a Vision Transformer."""
 
 from __future__ import annotations
 
@@ -22,69 +16,80 @@ from regard.model_folder.folder import read_description
 from regard.model_folder.registry import find_folder
 from regard.models.load import read_model
 from regard.models.vit import ViT
-from regard.pipelines.text_encoder import Opinion
+from regard.pipelines.classification import Classification
 
-AT_ONCE = 64  # images
+BATCH_SIZE = 64
 
 
 @dataclass(frozen=True)
-class View:
-    """What a model makes of a picture."""
-
-    opinion: Opinion
-    looked_at_YX: np.ndarray  # the share of each patch, row by row; they add up to 1
-    pixels_CYX: np.ndarray  # the picture at the size in which the model saw it, from 0 to 1
+class ClassifiedImage:
+    classification: Classification
+    attention_YX: np.ndarray  # attention of the class token to each patch (attention rollout); sums to 1
+    pixels_CYX: np.ndarray  # the image at the size of the model's input, from 0 to 1
 
 
 class ImageClassifier:
-    """A trained Vision Transformer, ready to look at pictures. Nothing here needs knowledge of torch."""
+    """Classify images with a Vision Transformer.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A model folder, or the name of an installed model.
+
+    Examples
+    --------
+    >>> from regard import ImageClassifier
+    >>> classify = ImageClassifier("runs/vit-fashion/model")
+    >>> classify("boot.png").classification.label
+    'ankle boot'
+    """
 
     def __init__(self, folder: str | Path) -> None:
         folder = find_folder(folder)
         description = read_description(folder)
         self.folder = folder
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = read_model(folder, description.model, ViT, "look at images").to(self.device)
+        self.model = read_model(folder, description.model, ViT, "classify images").to(self.device)
         n_labels = self.model.config.n_labels
         self.labels = description.labels or tuple(map(str, range(n_labels)))
 
-    def __call__(self, picture: str | Path | np.ndarray) -> View:
-        """What is on one picture: a file, or its pixels CYX from 0 to 1, already of the model's size."""
-        return self.look([picture])[0]
+    def __call__(self, image: str | Path | np.ndarray) -> ClassifiedImage:
+        """Classify one image: a file, or pixels_CYX from 0 to 1 of the model's size."""
+        return self.classify([image])[0]
 
-    def look(self, pictures: Sequence[str | Path | np.ndarray]) -> list[View]:
-        """What is on each picture."""
-        pixels = [self.pixels(picture) for picture in pictures]
-        batches = [pixels[start : start + AT_ONCE] for start in range(0, len(pixels), AT_ONCE)]
-        return [view for batch in batches for view in self.views(batch)]
+    def classify(self, images: Sequence[str | Path | np.ndarray]) -> list[ClassifiedImage]:
+        """Classify each image."""
+        pixels = [self.pixels(image) for image in images]
+        batches = [pixels[start : start + BATCH_SIZE] for start in range(0, len(pixels), BATCH_SIZE)]
+        return [classified for batch in batches for classified in self.classify_batch(batch)]
 
-    def pixels(self, picture: str | Path | np.ndarray) -> np.ndarray:
-        if isinstance(picture, np.ndarray):
-            return picture
-        return read_image(Path(picture), self.model.config.image_size, self.model.config.channels)
+    def pixels(self, image: str | Path | np.ndarray) -> np.ndarray:
+        if isinstance(image, np.ndarray):
+            return image
+        return read_image(Path(image), self.model.config.image_size, self.model.config.channels)
 
-    def views(self, pixels: list[np.ndarray]) -> list[View]:
-        seen, logits_BO = self.run(np.stack(pixels), ("layers.*.attention.weights",))
+    def classify_batch(self, pixels: list[np.ndarray]) -> list[ClassifiedImage]:
+        recording, logits_BO = self.run(np.stack(pixels), ("layers.*.attention.weights",))
         probability_BO = logits_BO.float().softmax(dim=-1)
-        layers_BHLL = [seen[path].float().cpu().numpy() for path in seen.paths()]
+        layers_BHLL = [recording[path].float().cpu().numpy() for path in recording.paths()]
         across = self.model.patches_across
         return [
-            View(
-                Opinion.of(self.labels, probability_BO[number]),
+            ClassifiedImage(
+                Classification.from_probabilities(self.labels, probability_BO[number]),
                 rollout([layer[number] for layer in layers_BHLL]).reshape(across, across),
                 pixels[number],
             )
             for number in range(len(pixels))
         ]
 
-    def trace(self, picture: str | Path | np.ndarray, taps: Sequence[str] = ("*",)) -> Recording:
-        """Every number on the way through one picture, by the names of the taps."""
-        return self.run(self.pixels(picture)[None], taps)[0]
+    def trace(self, image: str | Path | np.ndarray, taps: Sequence[str] = ("*",)) -> Recording:
+        """All values that the model computes for an image, at the chosen taps."""
+        return self.run(self.pixels(image)[None], taps)[0]
 
     @torch.inference_mode()
     def run(self, pixels_BCYX: np.ndarray, taps: Sequence[str]) -> tuple[Recording, torch.Tensor]:
         config = self.model.config
         images = torch.from_numpy(scaled(pixels_BCYX, config.mean, config.std)).to(self.device)
-        with record(self.model, *taps) as seen:
+        with record(self.model, *taps) as recording:
             logits_BO = self.model(images)
-        return seen, logits_BO
+        return recording, logits_BO

@@ -1,10 +1,4 @@
-"""The façade of a language model: a model folder in, texts out.
-
-from regard import TextGenerator
-write = TextGenerator("runs/gpt-shakespeare/model")
-print(write("ROMEO:"))
-for part in write.stream("ROMEO:"): print(part, end="")
-"""
+"""`TextGenerator`: text generation with a language model."""
 
 from __future__ import annotations
 
@@ -34,12 +28,12 @@ OPTIONS = ("temperature", "top_k", "top_p", "seed", "no_repeat_ngram")
 
 @dataclass(frozen=True)
 class Continuation:
-    """What a model wrote after a prompt."""
+    """The text generated for a prompt."""
 
     text: str
     tokens: tuple[str, ...]
-    token_log_probs: tuple[float, ...]  # one per token, and one for the end where there is one
-    finished: bool  # ended by itself, rather than cut at the most tokens
+    token_log_probs: tuple[float, ...]  # one per token, and one for the end token if it was generated
+    finished: bool  # ended by the end token, not by the limit of tokens
 
     @property
     def log_prob(self) -> float:
@@ -47,7 +41,21 @@ class Continuation:
 
 
 class TextGenerator:
-    """A trained language model, ready to go on with texts. Nothing here needs knowledge of torch."""
+    """Generate text with a language model.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A model folder, or the name of an installed model.
+
+    Examples
+    --------
+    >>> from regard import TextGenerator
+    >>> generate = TextGenerator("runs/gpt-shakespeare/model")
+    >>> print(generate("ROMEO:", max_tokens=100, temperature=0.8))
+    >>> for part in generate.stream("ROMEO:"):
+    ...     print(part, end="")
+    """
 
     def __init__(self, folder: str | Path) -> None:
         folder = find_folder(folder)
@@ -55,49 +63,57 @@ class TextGenerator:
         self.folder = folder
         self.decode = description.decode
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = read_model(folder, description.model, LanguageModel, "write").to(self.device)  # type: ignore[type-abstract]
-        self.lexicon = read_tokenizer(description.tokenizer, description.lowercase)
+        self.model = read_model(folder, description.model, LanguageModel, "generate text").to(self.device)  # type: ignore[type-abstract]
+        self.tokenizer = read_tokenizer(description.tokenizer, description.lowercase)
 
     def __call__(self, prompt: str = "", **options: Any) -> str:
-        """The prompt and what comes after it. Options as in `stream`."""
+        """The prompt and its continuation. Options as in `stream`."""
         return prompt + "".join(self.stream(prompt, **options))
 
     def stream(self, prompt: str = "", *, max_tokens: int = MAX_TOKENS, **options: Any) -> Iterator[str]:
-        """What comes after the prompt, as it is written, in parts that are whole characters.
+        """Generate a continuation of the prompt, part by part; each part consists of whole characters.
 
-        `options`: temperature=0.8, top_k=40, top_p=0.95, seed=1, no_repeat_ngram=3. What is not given is the model's.
+        Parameters
+        ----------
+        prompt : str
+        max_tokens : int
+            Maximum number of tokens to generate.
+        **options
+            temperature=0.8, top_k=40, top_p=0.95, seed=1, no_repeat_ngram=3; defaults are the settings of the model.
         """
-        how = self.how(options)
+        config = self.decode_config(options)
         steps = generate(
             self.model,
-            self.lexicon,
-            self.lexicon.prompt(prompt),
-            manner(how),
+            self.tokenizer,
+            self.tokenizer.prompt(prompt),
+            sampling_options(config),
             max_tokens=max_tokens,
-            seeds=spread_seed(how.seed, [0]),
+            seeds=spread_seed(config.seed, [0]),
         )
-        return decode_stream((int(tokens_R[0]) for tokens_R, _ in steps), self.lexicon, begins=not prompt)
+        return decode_stream((int(tokens_R[0]) for tokens_R, _ in steps), self.tokenizer, begins=not prompt)
 
-    def write(
+    def generate(
         self, prompt: str = "", *, n: int = 1, max_tokens: int = MAX_TOKENS, **options: Any
     ) -> list[Continuation]:
-        """`n` continuations of the prompt, each drawn for itself; the first is what `stream` gives."""
-        how = self.how(options)
-        seeds, ids = spread_seed(how.seed, range(n)), self.lexicon.prompt(prompt)
-        steps = list(generate(self.model, self.lexicon, ids, manner(how), max_tokens=max_tokens, seeds=seeds))
+        """Sample `n` independent continuations of the prompt; the first equals that of `stream`."""
+        config = self.decode_config(options)
+        seeds, ids = spread_seed(config.seed, range(n)), self.tokenizer.prompt(prompt)
+        steps = list(
+            generate(self.model, self.tokenizer, ids, sampling_options(config), max_tokens=max_tokens, seeds=seeds)
+        )
         tokens_RL = torch.stack([tokens_R for tokens_R, _ in steps], dim=1).tolist()
         log_probs_RL = torch.stack([log_probs_R for _, log_probs_R in steps], dim=1).tolist()
         return [self.continuation(prompt, *row) for row in zip(tokens_RL, log_probs_RL, strict=True)]
 
     def continuation(self, prompt: str, tokens: list[int], log_probs: list[float]) -> Continuation:
-        kept = [token for token in tokens if token != ENDED]
-        finished = kept[-1] == self.lexicon.end
-        text = "".join(decode_stream(kept, self.lexicon, begins=not prompt))
-        pieces = self.lexicon.pieces(kept[:-1] if finished else kept)
-        return Continuation(text, tuple(pieces), tuple(log_probs[: len(kept)]), finished)
+        generated = [token for token in tokens if token != ENDED]
+        finished = generated[-1] == self.tokenizer.end
+        text = "".join(decode_stream(generated, self.tokenizer, begins=not prompt))
+        pieces = self.tokenizer.pieces(generated[:-1] if finished else generated)
+        return Continuation(text, tuple(pieces), tuple(log_probs[: len(generated)]), finished)
 
     def score(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
-        """The tokens of a text, and the log-probability of each given those before it (the first has none before)."""
+        """The tokens of a text, and the log-probability of each given the previous ones."""
         trace = self.trace(text, ("logits",))
         logits_LV = torch.from_numpy(trace["logits"])
         wanted = torch.tensor(trace.ids[1:], dtype=torch.int64)
@@ -105,20 +121,20 @@ class TextGenerator:
         return trace.tokens[1:], log_probs.numpy()
 
     def trace(self, text: str, taps: Sequence[str] = ("*",)) -> TextTrace:
-        """Every number on the way through `text`."""
-        ids = self.lexicon.prompt(text)
+        """All values that the model computes for `text`, at the chosen taps."""
+        ids = self.tokenizer.prompt(text)
         longest = self.model.longest_text
         if longest is not None and len(ids) > longest:
-            raise ConfigError(f"this text has {len(ids):,} tokens; the model sees at most {longest:,} at once")
-        return trace_text(self.model, lambda ids_1L: self.model(ids_1L), ids, self.lexicon.pieces(ids), taps)
+            raise ConfigError(f"this text has {len(ids):,} tokens; the model takes at most {longest:,}")
+        return trace_text(self.model, lambda ids_1L: self.model(ids_1L), ids, self.tokenizer.pieces(ids), taps)
 
-    def how(self, options: dict[str, Any]) -> DecodeConfig:
-        """The model's own settings with `options` in their place, checked."""
+    def decode_config(self, options: dict[str, Any]) -> DecodeConfig:
+        """The decoding settings of the model, overridden by `options` and checked."""
         for name in options:
             if name not in OPTIONS:
                 raise ConfigError(f"unknown option {name}; {settings.suggestion(name, OPTIONS)}")
         return settings.build(DecodeConfig, {**settings.to_dict(self.decode), **options}, "decode")
 
 
-def manner(how: DecodeConfig) -> SamplingOptions:
-    return SamplingOptions(how.temperature, how.top_k, how.top_p, how.no_repeat_ngram)
+def sampling_options(config: DecodeConfig) -> SamplingOptions:
+    return SamplingOptions(config.temperature, config.top_k, config.top_p, config.no_repeat_ngram)

@@ -1,0 +1,29 @@
+"""The classification of a text or an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Classification:
+    """All classes with their probabilities, the most probable first."""
+
+    labels: tuple[tuple[str, float], ...]
+
+    @classmethod
+    def from_probabilities(cls, labels: Sequence[str], probability_C: Tensor) -> Classification:
+        order = probability_C.argsort(descending=True, stable=True).tolist()
+        return cls(tuple((labels[number], float(probability_C[number])) for number in order))
+
+    @property
+    def label(self) -> str:
+        """The most probable class."""
+        return self.labels[0][0]
+
+    @property
+    def probability(self) -> float:
+        return self.labels[0][1]
