@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from regard.inspect.interventions import HeadOff, intervened
+from regard.inspect.interventions import HeadOff
+from regard.inspect.patching import intervened
 from regard.model_folder.registry import find_folder
 from regard.pipelines.model_translator import ModelTranslator
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from regard.errors import ConfigError
-from regard.inspect.explorer import Explorer, Limits, Question
-from regard.inspect.interventions import intervened, parse_interventions
+from regard.inspect.answers import Limits
+from regard.inspect.explorer import Explorer, Question
+from regard.inspect.interventions import parse_interventions
+from regard.inspect.patching import intervened
 from regard.inspect.wire import unpack
 from regard.pipelines.model_translator import ModelTranslator
 from regard.tokenizers.sentencepiece import SentencePieceModel
@@ -43,10 +45,10 @@ def test_a_passage_is_known_by_what_it_is(explorer: Explorer) -> None:
 
 def test_the_limits(reverse: ModelTranslator) -> None:
     small = Explorer(reverse, Limits(characters=25, pieces=4, beam=4, n_best=2))
-    assert small.translate(Question(TEXT, {}))["alternatives"][0]["text"] == "bird baby apple"
-    with pytest.raises(ConfigError, match="26 characters; the explorer looks at up to 25"):
+    assert small.translate(Question(TEXT, {})).alternatives[0].text == "bird baby apple"
+    with pytest.raises(ConfigError, match="26 characters; the explorer accepts up to 25"):
         small.translate(Question("a" * 26, {}))
-    with pytest.raises(ConfigError, match="5 pieces; the explorer looks at up to 4"):
+    with pytest.raises(ConfigError, match="5 pieces; the explorer accepts up to 4"):
         small.translate(Question("apple baby bird cat blue", {}))
     with pytest.raises(ConfigError, match="beam = 5 is not possible here; it may be from 1 to 4"):
         small.translate(Question(TEXT, {"beam": 5}))
@@ -58,55 +60,55 @@ def test_no_option_makes_a_search_endless(newline_model: Path) -> None:
     """A model that never ends, and options that would let it go on for ever."""
     explorer = Explorer(ModelTranslator(newline_model), Limits(pieces=8))
     options = {"max_length_ratio": 100.0, "max_length_extra": 10**6, "beam": 1}
-    [found] = explorer.translate(Question("apple baby", options))["alternatives"]
-    assert not found["finished"]
-    assert len(found["tokens"]) == 8
+    [found] = explorer.translate(Question("apple baby", options)).alternatives
+    assert not found.finished
+    assert len(found.tokens) == 8
     passage = explorer.passage(Question("apple baby", options), None)
     assert len(passage.tgt_ids) == 8
     trace = explorer.trace(passage)
-    assert trace["logits"].shape[0] == 9
-    prefix = tuple(token["id"] for token in found["tokens"])
-    [forced] = explorer.translate(Question("apple baby", options, prefix[:7]))["alternatives"]
-    assert len(forced["tokens"]) == 8
-    with pytest.raises(ConfigError, match="the forced beginning leaves no room: it has 8 pieces of 8"):
+    assert trace.trace["logits"].shape[0] == 9
+    prefix = tuple(token.id for token in found.tokens)
+    [forced] = explorer.translate(Question("apple baby", options, prefix[:7])).alternatives
+    assert len(forced.tokens) == 8
+    with pytest.raises(ConfigError, match="the prefix has 8 pieces; the most is 7"):
         explorer.translate(Question("apple baby", options, prefix))
 
 
 def test_a_beam_finds_no_more_than_its_width(explorer: Explorer) -> None:
     found = explorer.translate(Question(TEXT, {"beam": 2}), 5)
-    assert len(found["alternatives"]) == 2
+    assert len(found.alternatives) == 2
 
 
 def test_a_recurrent_model_with_attention(recurrent: ModelTranslator) -> None:
     explorer = Explorer(recurrent)
     passage = explorer.passage(Question(TEXT, {}), None)
     trace = explorer.trace(passage)
-    header, maps = unpack(explorer.overview(passage, trace, "name"))
+    header, maps = unpack(trace.overview("name"))
     length = len(header["tgt"])
     assert {path: value.shape for path, value in maps.items()} == {"decoder.0.cross.weights": (1, length, 4)}
     assert header["taps"]["decoder.0.cross.weights"] == [1, length, 4]
-    found = explorer.next(passage, trace, 0, 3)
-    assert (len(found["top"]), found["lens"]) == (3, [])
+    found = trace.next(0, 3)
+    assert (len(found.top), found.lens) == (3, ())
     with pytest.raises(ConfigError, match="this model has no residual stream"):
-        explorer.block(trace, "decoder", 0, 0)
-    assert [head["where"] for head in explorer.summary(trace)["heads"]] == ["decoder.0.cross"]
-    card = explorer.card()
-    assert card["config"]["family"] == "recurrent"
-    assert (card["embedding_scale"], card["score_scale"], card["head_size"]) == (8.0, None, None)
+        trace.block("decoder", 0, 0)
+    assert [head.where for head in trace.summary().heads] == ["decoder.0.cross"]
+    model = explorer.describe()
+    assert (model.config["family"], model.config["n_heads"], model.config["norm_order"]) == ("recurrent", 0, None)
+    assert (model.embedding_scale, model.score_scale, model.head_size) == (8.0, None, None)
 
 
 def test_a_model_of_bf16_can_be_looked_at(reverse_model: Path) -> None:
     explorer = Explorer(ModelTranslator(reverse_model, "bfloat16"))
     passage = explorer.passage(Question(TEXT, {}), None)
     trace = explorer.trace(passage)
-    assert explorer.next(passage, trace, 0, 3)["lens"][0]["chosen_rank"] == 1
+    assert trace.next(0, 3).lens[0].chosen_rank == 1
     _, arrays = unpack(explorer.parameter("output.weight", "0,1"))
     assert arrays["output.weight"].dtype == np.float32
 
 
 def test_a_large_parameter_is_sent_in_rows(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.inspect.parameter.MOST_NUMBERS", 1000)
-    with pytest.raises(ConfigError, match="too many to send; name some rows of it"):
+    monkeypatch.setattr("regard.inspect.parameter.MAX_NUMBERS", 1000)
+    with pytest.raises(ConfigError, match="too many to send; request some of its rows"):
         explorer.parameter("output.weight")
     _, arrays = unpack(explorer.parameter("output.weight", "5"))
     assert arrays["output.weight"].shape == (1, 64)
@@ -116,13 +118,13 @@ def test_a_tokenizer_is_known_by_what_it_is(explorer: Explorer, random_model: An
     same, cased, other = (Explorer(ModelTranslator(random_model(name))) for name in ("same", "cased", "other"))
     cased.translator.tokenizer.lowercase = True
     other.translator.tokenizer.tgt = SentencePieceModel(other.tgt.proto)  # two, though alike, are not one for both
-    assert explorer.card()["tokenizer_hash"] == same.card()["tokenizer_hash"]
-    assert len({one.card()["tokenizer_hash"] for one in (same, cased, other)}) == 3
+    assert explorer.describe().tokenizer_hash == same.describe().tokenizer_hash
+    assert len({one.describe().tokenizer_hash for one in (same, cased, other)}) == 3
 
 
 def test_the_name_is_that_of_the_run_or_the_folder(explorer: Explorer, random_model: Any) -> None:
-    assert explorer.card()["name"] == explorer.translator.folder.parent.name
-    assert Explorer(ModelTranslator(random_model("first"))).card()["name"] == "first"
+    assert explorer.describe().name == explorer.translator.folder.parent.name
+    assert Explorer(ModelTranslator(random_model("first"))).describe().name == "first"
 
 
 @pytest.mark.parametrize("kind", ["scale", "positions"])
@@ -134,5 +136,5 @@ def test_the_fast_engine_knows_no_interventions_and_is_not_asked(reverse: ModelT
     assert changed.log_prob != pytest.approx(plain.log_prob, abs=1e-4)
     assert reverse.translate([TEXT])[0].alternatives[0] == plain
     asked = Question(TEXT, {}, interventions=parse_interventions([{"kind": kind}]))
-    [found] = Explorer(reverse).translate(asked)["alternatives"]
-    assert found["log_prob"] == pytest.approx(changed.log_prob)
+    [found] = Explorer(reverse).translate(asked).alternatives
+    assert found.log_prob == pytest.approx(changed.log_prob)

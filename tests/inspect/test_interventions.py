@@ -27,10 +27,10 @@ from regard.inspect.interventions import (
     WeightSet,
     check_cells,
     check_search,
-    intervened,
     parse_interventions,
     without_mask,
 )
+from regard.inspect.patching import intervened
 from regard.models.recurrent import RecurrentModel
 from regard.models.transformer import Transformer
 from regard.models.translation_model import TranslationModel
@@ -386,13 +386,13 @@ def test_what_a_recurrent_model_has_not(tree: dict[str, Any]) -> None:
 
 
 def test_positions_of_a_model_that_has_none() -> None:
-    with pytest.raises(ConfigError, match="no positions to take away"):
+    with pytest.raises(ConfigError, match="no position information to remove"):
         logits_of(transformer(position="none"), {"kind": "positions"})
 
 
 def test_the_mask_is_no_matter_of_a_search() -> None:
     both = (MaskOff(), LayerOff("encoder.0"))
-    with pytest.raises(ConfigError, match="'mask' works in a trace"):
+    with pytest.raises(ConfigError, match="'mask' has no effect on a search"):
         check_search(both)
     check_search(without_mask(both))
     assert without_mask(both) == both[1:]
@@ -405,7 +405,7 @@ def test_the_mask_is_no_matter_of_a_search() -> None:
         ("encoder.0.attention", 0, 5, "there is no column 5"),
         ("decoder.0.cross", 7, 0, "there is no row 7"),
         ("decoder.0.cross", 0, 5, "there is no column 5"),
-        ("decoder.0.attention", 1, 2, "row 1 of decoder.0.attention cannot look at column 2: that is the future"),
+        ("decoder.0.attention", 1, 2, "row 1 of decoder.0.attention cannot attend to column 2: the causal mask"),
     ],
 )
 def test_weights_outside_the_map(where: str, row: int, column: int, message: str) -> None:

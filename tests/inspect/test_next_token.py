@@ -9,23 +9,23 @@ import pytest
 import torch
 
 from regard.inspect.blocks import cosine, most_active, stages
-from regard.inspect.next_token import logit_lens, next_token, opinion
+from regard.inspect.next_token import logit_lens, next_token, predict
 from regard.pipelines.model_translator import ModelTranslator
 from regard.tokenizers.special_ids import EOS
 
 SOURCE, TARGET = "apple baby bird", "bird baby apple"
 
 
-def test_an_opinion_that_can_be_worked_out() -> None:
-    said = opinion(torch.tensor([0.5, 0.25, 0.125, 0.125]).log(), chosen=3, k=2)
+def test_a_prediction_that_can_be_worked_out() -> None:
+    said = predict(torch.tensor([0.5, 0.25, 0.125, 0.125]).log(), chosen=3, k=2)
     assert [(guess.id, guess.probability) for guess in said.top] == [(0, pytest.approx(0.5)), (1, pytest.approx(0.25))]
     assert said.entropy == pytest.approx(1.75 * math.log(2))
     assert (said.rank, said.chosen.probability) == (4, pytest.approx(0.125))  # of equals, the first ranks before
-    assert len(opinion(torch.zeros(4), 0, 100).top) == 4
+    assert len(predict(torch.zeros(4), 0, 100).top) == 4
 
 
 def test_a_token_that_is_impossible() -> None:
-    said = opinion(torch.tensor([0.0, -torch.inf]), chosen=1, k=2)
+    said = predict(torch.tensor([0.0, -torch.inf]), chosen=1, k=2)
     assert (said.entropy, said.chosen.probability, said.rank) == (0, 0, 2)
 
 

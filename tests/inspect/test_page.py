@@ -51,7 +51,8 @@ def test_every_answer_is_in_the_file(reverse: ModelTranslator, built: Path) -> N
     data = data_of(page)
     assert (data["model"], data["text"]) == ("0", TEXT)
     passage = explorer.passage(question, None)
-    trace = explorer.trace(passage)
+    traced = explorer.trace(passage)
+    trace = traced.trace
     header, _ = unpack(body(data, "POST /api/trace"))
     assert header["text"] == TEXT
     place = f"GET /api/trace/{header['trace']}"
@@ -69,7 +70,7 @@ def test_every_answer_is_in_the_file(reverse: ModelTranslator, built: Path) -> N
         assert said["chosen"]["id"] == token["id"]
     last = len(header["src"]) - 1
     block = json.loads(body(data, f"{place}/block?layer=0&position={last}&side=encoder"))
-    assert block["units"] == explorer.block(trace, "encoder", 0, last)["units"]
+    assert block["units"] == [vars(unit) for unit in traced.block("encoder", 0, last).units]
     for path, value in trace.values.items():
         if path not in data["left_out"]:
             _, arrays = unpack(body(data, f"{place}/tensor?path={path}"))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.inspect.explorer import Explorer
+from regard.inspect.explorer import Explorer, Question
 from regard.pipelines.model_translator import ModelTranslator
 
 T5 = {"family": "t5", "n_heads": 2, "head_size": 6, "d_ff": 20, "n_buckets": 4, "max_distance": 8}
@@ -30,15 +30,15 @@ def test_a_trace_has_every_number(way: ModelTranslator) -> None:
 
 def test_its_blocks_are_those_of_a_pre_norm_stack(way: ModelTranslator) -> None:
     explorer = Explorer(way)
-    assert explorer.card()["config"]["position"] == "relative"
-    block = explorer.block(way.trace(TEXT, "stone river"), "decoder", 1, 0)
-    assert len(block["stages"]) > 3
-    assert block["units"]
+    assert explorer.describe().config["position"] == "relative"
+    block = explorer.trace(explorer.passage(Question(TEXT, {}), None)).block("decoder", 1, 0)
+    assert len(block.stages) > 3
+    assert block.units
 
 
 def test_its_card_says_how_it_reckons(way: ModelTranslator) -> None:
-    card = Explorer(way).card()
-    assert (card["embedding_scale"], card["score_scale"], card["head_size"]) == (1.0, 1.0, 6)
+    model = Explorer(way).describe()
+    assert (model.embedding_scale, model.score_scale, model.head_size) == (1.0, 1.0, 6)
 
 
 def test_in_bf16_it_says_about_the_same(way: ModelTranslator) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from regard.inspect.wire import pack, to_json, unpack
+from regard.inspect.wire import ArrayEntry, pack, to_json, unpack
 
 any_array = st.sampled_from([np.uint8, np.float32]).flatmap(
     lambda dtype: arrays.arrays(dtype, arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5))
@@ -52,6 +52,9 @@ def test_any_order_and_any_part_of_an_array() -> None:
 
 def test_json_without_numbers_that_it_cannot_write() -> None:
     tree = {"a": [1, math.nan, math.inf], "b": {"c": np.float32(0.5), "d": (None, True, "é")}}
+    assert to_json(ArrayEntry("a", "uint8", (1, 2), 0, 2)).decode() == (
+        '{"name":"a","dtype":"uint8","shape":[1,2],"offset":0,"bytes":2}'
+    )
     assert to_json(tree).decode() == '{"a":[1,null,null],"b":{"c":0.5,"d":[null,true,"é"]}}'
-    with pytest.raises(TypeError, match="set has no place in JSON"):
+    with pytest.raises(TypeError, match="set cannot be written as JSON"):
         to_json({1, 2})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from regard.config import DecodeConfig
 from regard.decode.search import search
+from regard.inspect.answers import PartialTranslation
 from regard.inspect.explorer import Explorer, Question
 from regard.inspect.writing import Writing, count_same
 from regard.pipelines.model_translator import ModelTranslator
@@ -42,15 +42,15 @@ def test_every_word_is_told_and_adds_up_to_the_translation(reverse: ModelTransla
     assert [log_prob for _, log_prob in beginning] == pytest.approx(best.token_log_probs[: len(best.ids)], abs=1e-5)
 
 
-def test_who_listens_changes_nothing(reverse: ModelTranslator) -> None:
+def test_progress_reports_do_not_change_the_result(reverse: ModelTranslator) -> None:
     explorer = Explorer(reverse)
-    told: list[dict[str, Any]] = []
+    told: list[PartialTranslation] = []
     assert explorer.translate(Question(TEXT, {}), 4, told.append) == explorer.translate(Question(TEXT, {}), 4)
-    assert [token["piece"] for line in told[:4] for token in line["added"]] == ["▁blue", "▁bird", "▁baby", "▁apple"]
+    assert [token.piece for line in told[:4] for token in line.added] == ["▁blue", "▁bird", "▁baby", "▁apple"]
 
 
-def test_a_listener_can_stop_the_search(reverse: ModelTranslator) -> None:
-    def enough(_: dict[str, Any]) -> None:
+def test_a_progress_callback_can_stop_the_search(reverse: ModelTranslator) -> None:
+    def enough(_: PartialTranslation) -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):

@@ -25,11 +25,11 @@ from regard.models.transformer import Transformer
 from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.api import Api
 from regard.serve.app import build_app
-from regard.serve.loaded_models import Shelf
-from regard.serve.runs import Runs
+from regard.serve.loaded_models import LoadedModels
+from regard.serve.runs import RunFolders
 from regard.serve.server import AnnouncedServer, bind
 from regard.serve.toy import ToyTraining
-from regard.serve.traces import Traces
+from regard.serve.trace_cache import TraceCache
 from regard.serve.workers import Workers
 from regard.tokenizers.pair import TokenizerPair
 from regard.tokenizers.sentencepiece import SentencePieceModel
@@ -90,9 +90,9 @@ Serve = Callable[..., Any]
 
 
 @contextmanager
-def served(folders: list[Path], runs: Path, page: Path, traces: Traces | None = None) -> Iterator[Client]:
+def served(folders: list[Path], runs: Path, page: Path, traces: TraceCache | None = None) -> Iterator[Client]:
     toy, workers = ToyTraining(runs), Workers()
-    api = Api(Shelf(folders), Runs(runs), toy, traces or Traces())
+    api = Api(LoadedModels(folders), RunFolders(runs), toy, traces or TraceCache())
     bound = bind("127.0.0.1", 0)
     ready = threading.Event()
     config = uvicorn.Config(build_app(api, workers, page=page), log_level="warning", lifespan="off", ws="none")

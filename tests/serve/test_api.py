@@ -14,7 +14,7 @@ import pytest
 from regard import __version__
 from regard.inspect.heads import head_figures
 from regard.pipelines.model_translator import ModelTranslator
-from regard.serve.traces import Traces
+from regard.serve.trace_cache import TraceCache
 from regard.tokenizers.special_ids import EOS
 from regard.train.probes import ProbeHistory, encode, look
 
@@ -229,7 +229,7 @@ def test_attention_summary(client: Any, reverse: ModelTranslator) -> None:
     assert len(heads) == 3 * 4
     cross = [head for head in heads if head["where"] == "decoder.0.cross"]
     trace = reverse.trace(TEXT)
-    expected = head_figures(trace["decoder.0.cross.weights"], trace.cross_attention())
+    expected = head_figures(trace["decoder.0.cross.weights"], "decoder.0.cross", trace.cross_attention())
     assert [head["alignment"] for head in cross] == [one.alignment for one in expected]
     assert max(head["alignment"] for head in cross) > 0.5
     assert {head["alignment"] for head in heads if not head["where"].endswith("cross")} == {None}
@@ -285,12 +285,12 @@ def test_compressed_on_the_wire(client: Any) -> None:
 
 
 def test_old_traces_are_made_again(serve: Any, reverse_model: Path, page: Path, tmp_path: Path) -> None:
-    with serve([reverse_model], tmp_path, page, Traces(most_traces=1, most_passages=2)) as client:
+    with serve([reverse_model], tmp_path, page, TraceCache(max_traces=1, max_passages=2)) as client:
         names = [trace_of(client, text=text)[0]["trace"] for text in ("apple", "baby", "bird")]
-        kept = client.api.traces.kept
-        assert [name for name, one in kept.items() if one.trace is not None] == names[-1:]
+        entries = client.api.traces.entries
+        assert [name for name, one in entries.items() if one.traced is not None] == names[-1:]
         gone = client.get(f"/api/trace/{names[0]}/next?step=0")
-        assert (gone.status, gone.json["error"]) == (404, f"there is no trace '{names[0]}' any more")
+        assert (gone.status, gone.json["error"]) == (404, f"there is no trace '{names[0]}', or no longer")
         again = client.get(f"/api/trace/{names[1]}/next?step=0")
         assert again.json["top"][0]["piece"] == "▁baby"
 
@@ -312,10 +312,10 @@ def test_runs_and_their_metrics(client: Any, reverse_model: Path) -> None:
 def test_attention_through_a_training(client: Any, reverse_model: Path) -> None:
     name = reverse_model.parent.name
     header, maps = client.get(f"/api/runs/{name}/probes").arrays()
-    steps = [moment["step"] for moment in header["moments"]]
+    steps = [moment["step"] for moment in header["snapshots"]]
     assert steps == client.get("/api/runs").json["runs"][0]["checkpoints"]
     assert header["forced"]
-    probe, step, written = header["probes"][0], steps[-1], header["moments"][-1]["written"][0]
+    probe, step, written = header["probes"][0], steps[-1], header["snapshots"][-1]["written"][0]
     checkpoint = ModelTranslator(reverse_model.parent / "checkpoints" / f"step-{step:08d}")
     rows = client.get(f"/api/runs/{name}/metrics").json["rows"]
     reference = next(row["samples"][0]["reference"] for row in rows if row.get("samples"))
@@ -326,12 +326,10 @@ def test_attention_through_a_training(client: Any, reverse_model: Path) -> None:
     weights = maps[f"{step}/0/decoder.0.cross.weights"]
     assert np.abs(weights / 255 - trace["decoder.0.cross.weights"]).max() <= 0.5 / 255 + 1e-6
     later, maps = client.get(f"/api/runs/{name}/probes?after={step}").arrays()
-    assert (later["moments"], maps) == ([], {})
+    assert (later["snapshots"], maps) == ([], {})
 
 
-def test_what_a_model_remembers_of_its_training(
-    serve: Any, reverse: ModelTranslator, page: Path, tmp_path: Path
-) -> None:
+def test_the_attention_history_of_a_model(serve: Any, reverse: ModelTranslator, page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(reverse.folder, folder)
     history = ProbeHistory.begin((TEXT,), reverse.tokenizer, reverse.model)
@@ -340,11 +338,11 @@ def test_what_a_model_remembers_of_its_training(
     with serve([folder], tmp_path / "runs", page) as client:
         assert client.get("/api/models").json["models"][0]["recorded"]
         header, maps = client.get("/api/models/0/probes").arrays()
-        assert [one["step"] for one in header["moments"]] == [450]
-        assert header["moments"][0]["written"][0]["tgt"] == ["▁blue", "▁bird", "▁baby", "▁apple", "</s>"]
+        assert [one["step"] for one in header["snapshots"]] == [450]
+        assert header["snapshots"][0]["written"][0]["tgt"] == ["▁blue", "▁bird", "▁baby", "▁apple", "</s>"]
         exact = reverse.trace(TEXT)["decoder.0.cross.weights"]
         assert np.abs(maps["450/0/decoder.0.cross.weights"] / 255 - exact).max() <= 0.5 / 255 + 1e-6
-        assert client.get("/api/models/0/probes?after=450").arrays()[0]["moments"] == []
+        assert client.get("/api/models/0/probes?after=450").arrays()[0]["snapshots"] == []
 
 
 def test_the_page(client: Any) -> None:

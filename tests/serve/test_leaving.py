@@ -13,10 +13,10 @@ import pytest
 from regard.serve.api import Api
 from regard.serve.app import build_app
 from regard.serve.http_error import HttpError
-from regard.serve.loaded_models import Shelf
-from regard.serve.runs import Runs
+from regard.serve.loaded_models import LoadedModels
+from regard.serve.runs import RunFolders
 from regard.serve.toy import ToyTraining
-from regard.serve.traces import Traces
+from regard.serve.trace_cache import TraceCache
 from regard.serve.workers import Workers
 
 SCOPE = {
@@ -31,8 +31,8 @@ SCOPE = {
 
 
 def test_a_question_in_the_queue_is_forgotten_with_who_asked_it(deep_model: Path, tmp_path: Path) -> None:
-    workers, toy = Workers(threads=1, waiting=1), ToyTraining(tmp_path)
-    app = build_app(Api(Shelf([deep_model]), Runs(tmp_path), toy, Traces()), workers)
+    workers, toy = Workers(threads=1, queue_size=1), ToyTraining(tmp_path)
+    app = build_app(Api(LoadedModels([deep_model]), RunFolders(tmp_path), toy, TraceCache()), workers)
     go = threading.Event()
     messages = [
         {"type": "http.request", "body": json.dumps({"text": "apple"}).encode(), "more_body": False},
@@ -46,14 +46,14 @@ def test_a_question_in_the_queue_is_forgotten_with_who_asked_it(deep_model: Path
         pass
 
     async def ask() -> None:
-        first = asyncio.ensure_future(workers.do(lambda: go.wait(60)))
+        first = asyncio.ensure_future(workers.run(lambda: go.wait(60)))
         await asyncio.sleep(0)
         await app(SCOPE, receive, send)
         assert workers.busy == 1  # the first is at work; the one that left is not counted
-        second = asyncio.ensure_future(workers.do(lambda: True))
+        second = asyncio.ensure_future(workers.run(lambda: True))
         await asyncio.sleep(0)
         with pytest.raises(HttpError):
-            await workers.do(lambda: True)
+            await workers.run(lambda: True)
         go.set()
         assert await asyncio.gather(first, second) == [True, True]
 

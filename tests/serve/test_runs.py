@@ -11,7 +11,8 @@ import pytest
 
 from regard.inspect.wire import unpack
 from regard.serve.http_error import HttpError
-from regard.serve.runs import Runs, last_step, probe_pairs, thinned
+from regard.serve.responses import Run
+from regard.serve.runs import RunFolders, last_step, probe_pairs, thinned
 from regard.train.probes import Probe, ProbeHistory, Snapshot, Written, encode
 from regard.train.run_folder import RunFolder
 
@@ -34,19 +35,19 @@ def history(*steps: int) -> ProbeHistory:
 
 
 def test_what_is_no_run_is_not_listed(tmp_path: Path) -> None:
-    assert Runs(tmp_path / "nowhere").describe_all() == []
+    assert RunFolders(tmp_path / "nowhere").describe_all() == ()
     (tmp_path / "a file").write_text("")
     (tmp_path / "a folder").mkdir()
     make_run(tmp_path, "run")
-    assert Runs(tmp_path).describe_all() == [
-        {"name": "run", "step": 0, "live": False, "model": False, "checkpoints": [], "recorded": False}
-    ]
+    assert RunFolders(tmp_path).describe_all() == (
+        Run("run", step=0, live=False, model=False, checkpoints=(), recorded=False),
+    )
 
 
 def test_a_run_is_live_while_somebody_trains_in_it(tmp_path: Path) -> None:
     run = make_run(tmp_path, "run", {"kind": "step", "step": 5})
     with run.locked():
-        assert Runs(tmp_path).describe_all()[0]["live"]
+        assert RunFolders(tmp_path).describe_all()[0].live
         assert run.is_live()
     assert not run.is_live()
     with run.locked():  # looking does not hinder the next training
@@ -68,15 +69,15 @@ def test_the_last_whole_report(tmp_path: Path) -> None:
 def test_rows_that_came_after_a_step(tmp_path: Path) -> None:
     steps = {"kind": "step", "step": 5, "loss": float("nan")}, {"kind": "step", "step": 10}
     make_run(tmp_path, "run", *steps, {"step": 10, "kind": "validation"})
-    assert [row["step"] for row in Runs(tmp_path).metrics("run", 5)] == [10, 10]
+    assert [row["step"] for row in RunFolders(tmp_path).metrics("run", 5)] == [10, 10]
     with pytest.raises(HttpError, match="there is no run"):
-        Runs(tmp_path).metrics("../run", 0)
+        RunFolders(tmp_path).metrics("../run", 0)
 
 
 def test_a_run_without_anything_to_show(tmp_path: Path) -> None:
     make_run(tmp_path, "run", {"step": 5})
-    with pytest.raises(HttpError, match="has nothing to show of its attention yet") as refusal:
-        Runs(tmp_path).probes("run", -1)
+    with pytest.raises(HttpError, match="has no attention history yet") as refusal:
+        RunFolders(tmp_path).attention_history("run", -1)
     assert refusal.value.status == 404
 
 
@@ -84,37 +85,45 @@ def test_a_run_of_a_model_without_attention(tmp_path: Path, random_model: Any) -
     run = make_run(tmp_path, "run", {"step": 5, "samples": [{"source": "apple", "reference": "baby"}]})
     run.checkpoint(5).parent.mkdir()
     random_model(family="recurrent", attention="none").rename(run.checkpoint(5))
-    runs = Runs(tmp_path)
+    runs = RunFolders(tmp_path)
     for _ in range(2):
-        with pytest.raises(HttpError, match="has nothing to show of its attention yet"):
-            runs.probes("run", -1)
-    assert unpack(runs.probes("run", 5))[0]["moments"] == []
+        with pytest.raises(HttpError, match="has no attention history yet"):
+            runs.attention_history("run", -1)
+    assert unpack(runs.attention_history("run", 5))[0]["snapshots"] == []
 
 
-def test_what_a_run_recorded_is_its_film(tmp_path: Path) -> None:
+def test_the_attention_history_that_a_run_recorded(tmp_path: Path) -> None:
     run = make_run(tmp_path, "run")
     whole = history(*range(0, 400, 10))
     run.probes.write_bytes(encode(whole))
-    header, maps = unpack(Runs(tmp_path).probes("run", -1))
-    steps = [moment["step"] for moment in header["moments"]]
+    header, maps = unpack(RunFolders(tmp_path).attention_history("run", -1))
+    steps = [moment["step"] for moment in header["snapshots"]]
     assert (header["name"], header["forced"]) == ("run", False)
     assert header["probes"] == [{"text": "a", "src": ["▁a", "</s>"]}]
     assert (len(steps), steps[0], steps[-1]) == (16, 0, 390)
-    assert header["moments"][-1]["written"] == [{"tgt": ["b"], "probabilities": [0.5]}]
+    assert header["snapshots"][-1]["written"] == [{"tgt": ["b"], "probabilities": [0.5]}]
     assert maps["390/0/decoder.0.cross.weights"].tolist() == [[[390 % 256, 0]]]
-    later, maps = unpack(Runs(tmp_path).probes("run", 380))
-    assert ([moment["step"] for moment in later["moments"]], len(maps)) == ([390], 1)
-    assert Runs(tmp_path).describe_all()[0]["recorded"]
+    later, maps = unpack(RunFolders(tmp_path).attention_history("run", 380))
+    assert ([moment["step"] for moment in later["snapshots"]], len(maps)) == ([390], 1)
+    assert RunFolders(tmp_path).describe_all()[0].recorded
 
 
-def test_the_film_ends_with_the_model_where_there_is_one(tmp_path: Path) -> None:
+def test_the_attention_history_ends_with_the_model_where_there_is_one(tmp_path: Path) -> None:
     run = make_run(tmp_path, "run")
     run.model.mkdir()
     run.probes.write_bytes(encode(history(0, 5)))
     (run.model / "probes.safetensors").write_bytes(encode(history(0, 5, 8)))
-    assert [one["step"] for one in unpack(Runs(tmp_path).probes("run", -1))[0]["moments"]] == [0, 5, 8]
-    run.probes.write_bytes(encode(history(0, 5, 9)))  # it was resumed, and has gone on
-    assert [one["step"] for one in unpack(Runs(tmp_path).probes("run", -1))[0]["moments"]] == [0, 5, 9]
+    assert [one["step"] for one in unpack(RunFolders(tmp_path).attention_history("run", -1))[0]["snapshots"]] == [
+        0,
+        5,
+        8,
+    ]
+    run.probes.write_bytes(encode(history(0, 5, 9)))  # it was resumed
+    assert [one["step"] for one in unpack(RunFolders(tmp_path).attention_history("run", -1))[0]["snapshots"]] == [
+        0,
+        5,
+        9,
+    ]
 
 
 def test_probes_are_sentences_of_a_length_that_can_be_drawn() -> None:

@@ -16,10 +16,10 @@ from regard.core.taps import listen
 from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.api import Api
 from regard.serve.app import build_app
-from regard.serve.loaded_models import Shelf
-from regard.serve.runs import Runs
+from regard.serve.loaded_models import LoadedModels
+from regard.serve.runs import RunFolders
 from regard.serve.toy import ToyTraining
-from regard.serve.traces import Traces
+from regard.serve.trace_cache import TraceCache
 from regard.serve.workers import Workers
 
 TEXT = "apple baby bird blue"
@@ -99,7 +99,7 @@ def test_what_cannot_be_answered_is_refused_before_the_first_line(client: Any) -
 def test_a_search_that_nobody_follows_is_stopped(deep_model: Path, tmp_path: Path) -> None:
     """Who leaves after the first line frees the worker: asked at the level of ASGI, to leave at an exact moment."""
     workers, toy = Workers(threads=1), ToyTraining(tmp_path)
-    api = Api(Shelf([deep_model]), Runs(tmp_path), toy, Traces())
+    api = Api(LoadedModels([deep_model]), RunFolders(tmp_path), toy, TraceCache())
     steps: list[str] = []
     left = threading.Event()
 
@@ -139,7 +139,7 @@ def test_a_search_that_nobody_follows_is_stopped(deep_model: Path, tmp_path: Pat
         await app(scope, receive, send)
         left.set()
 
-    with listen(api.shelf.book("0").explorer.translator.model, {"decoder.1.ffn.ffn_out": slowly}):
+    with listen(api.loaded.get("0").explorer.translator.model, {"decoder.1.ffn.ffn_out": slowly}):
         asyncio.run(ask())
         workers.close()  # waits for the worker
     toy.close()

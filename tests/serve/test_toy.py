@@ -17,7 +17,7 @@ def test_a_training_from_the_page(
     with serve([deep_model], runs, page) as client:
         assert client.post("/api/toy", {"task": "copy", "seconds": 5}).json == {"run": "toy-copy-1"}
         second = client.post("/api/toy", {"task": "copy", "seconds": 5})
-        assert (second.status, second.json["error"]) == (409, "toy-copy-1 is being trained already")
+        assert (second.status, second.json["error"]) == (409, "toy-copy-1 is still being trained")
         assert client.get("/api/runs").json["toy"] == {"run": "toy-copy-1", "running": True, "error": None}
         assert client.api.toy_training.child.wait(500) == 0
         state = client.get("/api/runs").json
@@ -26,7 +26,7 @@ def test_a_training_from_the_page(
         assert (run["name"], run["live"], run["model"]) == ("toy-copy-1", False, True)
         assert client.get("/api/runs/toy-copy-1/metrics").json["rows"]
         header, maps = client.get("/api/runs/toy-copy-1/probes").arrays()
-        assert f"{header['moments'][0]['step']}/0/decoder.1.cross.weights" in maps
+        assert f"{header['snapshots'][0]['step']}/0/decoder.1.cross.weights" in maps
         models = client.get("/api/models").json["models"]
         assert [model["name"] for model in models] == ["deep", "toy-copy-1"]
         assert client.post("/api/translate", {"model": "1", "text": "apple"}).status == 200

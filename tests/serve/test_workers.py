@@ -10,7 +10,7 @@ from regard.serve.workers import Workers
 
 
 def test_the_loop_stays_free_and_the_queue_is_bounded() -> None:
-    workers = Workers(threads=1, waiting=1)
+    workers = Workers(threads=1, queue_size=1)
     go = threading.Event()
 
     def work() -> str:
@@ -18,15 +18,15 @@ def test_the_loop_stays_free_and_the_queue_is_bounded() -> None:
         return threading.current_thread().name
 
     async def ask() -> None:
-        waiting = [asyncio.ensure_future(workers.do(work)) for _ in range(2)]
+        waiting = [asyncio.ensure_future(workers.run(work)) for _ in range(2)]
         await asyncio.sleep(0)  # both have been handed over, and the loop is here again
-        with pytest.raises(HttpError, match="too much is being asked at once") as refusal:
-            await workers.do(work)
+        with pytest.raises(HttpError, match="server busy") as refusal:
+            await workers.run(work)
         assert refusal.value.status == 503
         go.set()
         names = await asyncio.wait_for(asyncio.gather(*waiting), 60)
         assert set(names) == {"regard-serve_0"}
-        assert await workers.do(lambda: "again") == "again"
+        assert await workers.run(lambda: "again") == "again"
 
     asyncio.run(ask())
     assert workers.busy == 0
@@ -34,17 +34,17 @@ def test_the_loop_stays_free_and_the_queue_is_bounded() -> None:
 
 
 def test_who_stops_waiting_does_not_make_room_before_the_work_is_done() -> None:
-    workers = Workers(threads=1, waiting=0)
+    workers = Workers(threads=1, queue_size=0)
     go = threading.Event()
 
     async def ask() -> None:
-        left = asyncio.ensure_future(workers.do(lambda: go.wait(60)))
+        left = asyncio.ensure_future(workers.run(lambda: go.wait(60)))
         await asyncio.sleep(0)
         left.cancel()
         with pytest.raises(asyncio.CancelledError):
             await left
         with pytest.raises(HttpError):
-            await workers.do(lambda: None)
+            await workers.run(lambda: None)
         go.set()
 
     asyncio.run(ask())
@@ -52,7 +52,7 @@ def test_who_stops_waiting_does_not_make_room_before_the_work_is_done() -> None:
 
 
 def test_an_error_comes_back_and_the_place_is_free_again() -> None:
-    workers = Workers(threads=1, waiting=0)
+    workers = Workers(threads=1, queue_size=0)
 
     def fail() -> None:
         raise KeyError("mine")
@@ -60,7 +60,7 @@ def test_an_error_comes_back_and_the_place_is_free_again() -> None:
     async def ask() -> None:
         for _ in range(3):
             with pytest.raises(KeyError, match="mine"):
-                await workers.do(fail)
+                await workers.run(fail)
 
     asyncio.run(ask())
     workers.close()

@@ -1,11 +1,11 @@
-"""What kind of head is it? Figures of an attention map, to sort and compare heads by.
+"""Statistics of an attention map, to sort and compare heads by.
 
-    entropy      of a row's weights, in nats: 0 looks at one token, log M at all alike; the mean over the rows
-    diagonality  1 − the mean distance between query and key, both measured from 0 (first) to 1 (last)
-    end          the share of the weight on the last key: in the source, the end of the sentence
-    peak         the largest weight of a row, the mean over the rows: how sharply the head points
-    alignment    of a cross-attention: for how many of the words it looks most where all heads together look most, from
-                 which the alignment of the words is read; the end of the sentence is not a word
+    entropy      of a row's weights, in nats: 0 is a single key, log M a uniform row; mean over the rows
+    diagonality  1 − the mean distance between query and key, both scaled from 0 (first) to 1 (last)
+    end          the share of the weight on the last key: in the source, the end token
+    peak         the largest weight of a row; mean over the rows
+    alignment    of cross-attention: the share of rows whose largest weight is where that of the mean over all heads is,
+                 from which words are aligned; the row of the end token is left out
 
 Shapes: H heads, L query length, M memory length.
 """
@@ -19,15 +19,20 @@ import numpy as np
 
 @dataclass(frozen=True)
 class HeadFigures:
+    where: str  # "decoder.0.cross"
+    head: int
     entropy: float
     diagonality: float
     end: float
     peak: float
-    alignment: float | None = None
+    alignment: float | None = None  # of cross-attention only
 
 
-def head_figures(weights_HLM: np.ndarray, mean_LM: np.ndarray | None = None) -> list[HeadFigures]:
-    """One for each head; for a cross-attention, `mean_LM` is that of all. A row set to zero counts as zeros."""
+def head_figures(weights_HLM: np.ndarray, where: str, mean_LM: np.ndarray | None = None) -> list[HeadFigures]:
+    """One per head of the attention at `where`; for cross-attention, `mean_LM` is the mean over all layers and heads.
+
+    A row of zeros counts as zeros.
+    """
     n_rows, n_columns = weights_HLM.shape[1:]
     weights = weights_HLM.astype(np.float64)
     logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
@@ -37,8 +42,8 @@ def head_figures(weights_HLM: np.ndarray, mean_LM: np.ndarray | None = None) -> 
     diagonality_H = (weights * (1 - distance_LM)).sum(axis=2).mean(axis=1)
     end_H, peak_H = weights[:, :, -1].mean(axis=1), weights.max(axis=2).mean(axis=1)
     found = [
-        HeadFigures(*(float(value) for value in values))
-        for values in zip(entropy_H, diagonality_H, end_H, peak_H, strict=True)
+        HeadFigures(where, head, *(float(value) for value in values))
+        for head, values in enumerate(zip(entropy_H, diagonality_H, end_H, peak_H, strict=True))
     ]
     if mean_LM is None:
         return found

@@ -1,38 +1,29 @@
-"""Interventions: what if a head were silent, a layer were not there, the scores were not scaled?
+"""Interventions: what if a head were silent, a layer were removed, the scores were not scaled?
 
-`intervened` makes a model behave so within a `with` block, through hooks on its taps, for whole passes and for the
-cached steps of a search alike; afterwards the model is unchanged. `mask` alone has no effect on a search, which has no
-future tokens. `parse_interventions` reads them from JSON:
+Small values; `patching.intervened` applies them to a model. In JSON:
 
     {"kind": "head", "where": "decoder.1.cross", "head": 2}   the head's weights are zero
     {"kind": "attention", "where": "decoder.1.cross"}         the sublayer adds nothing
     {"kind": "ffn", "where": "encoder.0"}                     the feed-forward network adds nothing
     {"kind": "residual", "where": "encoder.0"}                no skip connections in the layer
-    {"kind": "layer", "where": "encoder.2"}                   what goes in comes out
+    {"kind": "layer", "where": "encoder.2"}                   the layer passes its input on unchanged
     {"kind": "scale"}                                         no division by √d_k, anywhere
-    {"kind": "positions"}                                     no word knows its place
-    {"kind": "mask"}                                          the decoder sees the future
+    {"kind": "positions"}                                     no position information
+    {"kind": "mask"}                                          the decoder attends to future tokens
     {"kind": "weight", "where": "decoder.1.cross", "head": 0, "row": 3, "column": 1, "value": 0.9}
-                                                              the rest of the row shares what is left of 1
+                                                              the rest of the row is scaled to sum to 1 − value
 
-Shapes: B batch, H heads, L query length, M memory length.
+`mask` alone has no effect on a search, which has no future tokens.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
-from torch import Tensor, nn
-
-from regard.config import convert, listed
+from regard.config import convert
 from regard.config.parsing import setting
-from regard.core.attention.multi_head import MultiHeadAttention
-from regard.core.positions import Positions
-from regard.core.taps import listen, tap_paths
 from regard.errors import ConfigError
 
 
@@ -95,7 +86,7 @@ class WeightSet:
 Intervention = (
     ScaleOff | PositionsOff | MaskOff | HeadOff | WeightSet | AttentionOff | FeedForwardOff | ResidualOff | LayerOff
 )
-# Also the order in which they act: a weight is set in a head that was switched off, not the other way round.
+# Also the order in which they are applied: a weight can be set in a head that is switched off.
 KINDS: tuple[type[Intervention], ...] = (
     *(ScaleOff, PositionsOff, MaskOff, HeadOff, WeightSet),
     *(AttentionOff, FeedForwardOff, ResidualOff, LayerOff),
@@ -109,20 +100,20 @@ def parse_interventions(trees: Any) -> tuple[Intervention, ...]:
 
 
 def without_mask(interventions: Sequence[Intervention]) -> tuple[Intervention, ...]:
-    """What of them has a meaning in a search."""
+    """Those that affect a search."""
     return tuple(one for one in interventions if not isinstance(one, MaskOff))
 
 
 def check_search(interventions: Sequence[Intervention]) -> None:
     if any(isinstance(one, MaskOff) for one in interventions):
         raise ConfigError(
-            "a search writes one word after the other, so there is no future that it could see without the mask; "
-            "the intervention 'mask' works in a trace"
+            "the intervention 'mask' has no effect on a search, which generates one token after the other and has no "
+            "future tokens: use it in a trace"
         )
 
 
 def check_cells(interventions: Sequence[Intervention], n_src: int, n_tgt: int | None = None) -> None:
-    """Refuse a weight outside the map. Lengths count the end of the sentence; that of a target may not be known."""
+    """Refuse a weight outside the attention map. Lengths include the end token; None: not known yet."""
     unmasked = any(isinstance(one, MaskOff) for one in interventions)
     for one in interventions:
         if not isinstance(one, WeightSet):
@@ -139,246 +130,6 @@ def check_cells(interventions: Sequence[Intervention], n_src: int, n_tgt: int | 
                 )
         if own and one.column > one.row and not unmasked:
             raise ConfigError(
-                f"row {one.row} of {one.where} cannot look at column {one.column}: that is the future, which the mask "
-                "hides; take away the mask too, or choose a column up to the row"
+                f"row {one.row} of {one.where} cannot attend to column {one.column}: the causal mask hides future "
+                "tokens; add the intervention 'mask', or choose a column up to the row"
             )
-
-
-@contextmanager
-def intervened(model: nn.Module, interventions: Sequence[Intervention]) -> Iterator[None]:
-    """Within the block, the model works as the interventions say; an unknown place is a ConfigError."""
-    check_places(model, interventions)
-    with ExitStack() as stack:
-        if interventions:
-            # Not every intervention is a listener, but whoever would go another way round the taps must see one.
-            stack.enter_context(listen(model, {"logits": lambda path, x: None}))
-        if any(isinstance(one, ScaleOff) for one in interventions):
-            stack.enter_context(without_scale(model))
-        if any(isinstance(one, PositionsOff) for one in interventions):
-            stack.enter_context(without_positions(model))
-        if any(isinstance(one, MaskOff) for one in interventions):
-            stack.enter_context(without_causal_mask(model))
-        weights = [one for one in interventions if isinstance(one, WeightSet)]
-        for kind in KINDS:
-            if kind is WeightSet and weights:
-                stack.enter_context(with_weights(model, weights))
-            for one in sorted((one for one in interventions if type(one) is kind), key=place_in_model):
-                stack.enter_context(without(model, one))
-        yield
-
-
-def place_in_model(one: Intervention) -> tuple[int, ...]:
-    """Of two layers that are skipped, the lower one must be skipped first."""
-    return tuple(int(number) for number in re.findall(r"\d+", getattr(one, "where", "")))
-
-
-def check_places(model: nn.Module, interventions: Sequence[Intervention]) -> None:
-    taps = set(tap_paths(model))
-    for one in interventions:
-        match one:
-            case HeadOff() | WeightSet():
-                check_where(one.where, taps, "weights", one.kind)
-                n_heads = count_heads(model, one.where)
-                if one.head >= n_heads:
-                    raise ConfigError(
-                        f"{one.where} has no head {one.head}: it has {n_heads}, numbered from 0 to {n_heads - 1}"
-                    )
-            case AttentionOff():
-                check_where(one.where, taps, "attn_out", one.kind)
-            case FeedForwardOff():
-                check_where(one.where, taps, "ffn.ffn_out", one.kind)
-            case ResidualOff() | LayerOff():
-                check_where(one.where, taps, "around_ffn.resid", one.kind)
-            case ScaleOff() | MaskOff():
-                if not attentions(model):
-                    raise ConfigError(
-                        f"this model has no scaled dot-product attention, so {one.kind!r} changes nothing"
-                    )
-            case PositionsOff():
-                if not positions(model):
-                    raise ConfigError("this model has no positions to take away")
-            case _:
-                assert_never(one)
-
-
-def check_where(where: str, taps: set[str], tap: str, kind: str) -> None:
-    if f"{where}.{tap}" not in taps:
-        places = sorted(path.removesuffix(f".{tap}") for path in taps if path.endswith(f".{tap}"))
-        raise ConfigError(
-            f"there is no {where!r} to change with {kind!r}; it may be one of {listed(places) or 'none in this model'}"
-        )
-
-
-def attentions(model: nn.Module) -> dict[str, MultiHeadAttention]:
-    return {path: module for path, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
-
-
-def count_heads(model: nn.Module, where: str) -> int:
-    """A recurrent decoder's attention has one."""
-    return int(getattr(model.get_submodule(where), "n_heads", 1))
-
-
-def positions(model: nn.Module) -> list[tuple[nn.Module, str, Positions]]:
-    """(module, attribute, positions) wherever a module has a scheme of positions that does something."""
-    return [
-        (module, name, child)
-        for module in model.modules()
-        for name, child in module.named_children()
-        if isinstance(child, Positions) and type(child) is not Positions
-    ]
-
-
-@contextmanager
-def without_scale(model: nn.Module) -> Iterator[None]:
-    before = {attention: attention.scale for attention in attentions(model).values()}
-    try:
-        for attention in before:
-            attention.scale = 1.0
-        yield
-    finally:
-        for attention, scale in before.items():
-            attention.scale = scale
-
-
-@contextmanager
-def without_positions(model: nn.Module) -> Iterator[None]:
-    before = positions(model)
-    try:
-        for module, name, _ in before:
-            setattr(module, name, Positions())
-        yield
-    finally:
-        for module, name, scheme in before:
-            setattr(module, name, scheme)
-
-
-@contextmanager
-def without_causal_mask(model: nn.Module) -> Iterator[None]:
-    """The scores pass their tap before the mask hides some of them: the weights are taken from there."""
-    scores: dict[str, Tensor] = {}
-
-    def keep(path: str, x_BHLM: Tensor) -> None:
-        scores[path.rpartition(".")[0]] = x_BHLM
-
-    def unmask(path: str, _: Tensor) -> Tensor:
-        return scores.pop(path.rpartition(".")[0]).softmax(dim=-1)
-
-    with listen(model, {"decoder.*.attention.scores": keep, "decoder.*.attention.weights": unmask}):
-        yield
-
-
-@contextmanager
-def without(model: nn.Module, one: Intervention) -> Iterator[None]:
-    match one:
-        case HeadOff():
-            with listen(model, {f"{one.where}.weights": lambda _, x_BHLM: silence_head(x_BHLM, one.head)}):
-                yield
-        case AttentionOff():
-            with listen(model, {f"{one.where}.attn_out": lambda _, x: x.new_zeros(x.shape)}):
-                yield
-        case FeedForwardOff():
-            with listen(model, {f"{one.where}.ffn.ffn_out": lambda _, x: x.new_zeros(x.shape)}):
-                yield
-        case ResidualOff():
-            with without_residual(model, one.where):
-                yield
-        case LayerOff():
-            with without_layer(model, one.where):
-                yield
-        case ScaleOff() | PositionsOff() | MaskOff() | WeightSet():
-            yield  # done for the whole model at once
-        case _:
-            assert_never(one)
-
-
-def silence_head(weights_BHLM: Tensor, head: int) -> Tensor:
-    weights_BHLM = weights_BHLM.clone()
-    weights_BHLM[:, head] = 0
-    return weights_BHLM
-
-
-@contextmanager
-def without_residual(model: nn.Module, layer: str) -> Iterator[None]:
-    """What a sublayer makes goes on alone, instead of what it was made from and it."""
-    changes: dict[str, Tensor] = {}
-    taps = set(tap_paths(model))
-    with ExitStack() as stack:
-        for sublayer, tap in (("attention", "attn_out"), ("cross", "attn_out"), ("ffn", "ffn_out")):
-            if f"{layer}.{sublayer}.{tap}" in taps:
-
-                def keep(_: str, x: Tensor, sublayer: str = sublayer) -> None:
-                    changes[sublayer] = x
-
-                def alone(_: str, x: Tensor, sublayer: str = sublayer) -> Tensor:
-                    return changes.pop(sublayer)
-
-                places = {f"{layer}.{sublayer}.{tap}": keep, f"{layer}.around_{sublayer}.resid": alone}
-                stack.enter_context(listen(model, places))
-        yield
-
-
-@contextmanager
-def without_layer(model: nn.Module, layer: str) -> Iterator[None]:
-    """The layer works, so that the caches of a search stay whole, but what goes on is what came in."""
-    side, _, number = layer.partition(".")
-    last = f"{layer}.around_ffn"
-    tap = "resid" if getattr(model.get_submodule(last), "pre", False) else "normed"
-    before = f"{side}.{int(number) - 1}.around_ffn.{tap}"
-    if number == "0":
-        before = "src_embedded" if side == "encoder" else "tgt_embedded"
-    came: list[Tensor] = []
-
-    def keep(_: str, x: Tensor) -> None:
-        came[:] = [x]
-
-    with listen(model, {before: keep}), listen(model, {f"{last}.{tap}": lambda _, x: came.pop()}):
-        yield
-
-
-@contextmanager
-def with_weights(model: nn.Module, wanted: Sequence[WeightSet]) -> Iterator[None]:
-    """Set single weights. A row is a position in the sentence, whether it is computed in a whole pass or in a step."""
-    rows: dict[tuple[str, int, int], dict[int, float]] = {}
-    for one in wanted:
-        row = rows.setdefault((one.where, one.head, one.row), {})
-        row[one.column] = one.value
-        if sum(row.values()) > 1 + 1e-6:
-            raise ConfigError(f"the weights set in row {one.row} of {one.where}, head {one.head}, sum to more than 1")
-    start = 0  # where the first query of a pass through the decoder stands
-
-    def follow(path: str, x: Tensor) -> None:
-        """Cross-attention does not know its step; the decoder's first self-attention, just before it, does."""
-        nonlocal start
-        start = x.shape[3] - x.shape[2]
-
-    def count(path: str, x: Tensor) -> None:
-        """A recurrent decoder passes once a word, beginning again with each source."""
-        nonlocal start
-        start = -1 if path == "memory" else start + 1
-
-    def change(path: str, x_BHLM: Tensor) -> Tensor | None:
-        where = path.rpartition(".")[0]
-        first = 0 if where.startswith("encoder") else start
-        changed = None
-        for (place, head, row), columns in rows.items():
-            if place == where and first <= row < first + x_BHLM.shape[2]:
-                changed = x_BHLM.clone() if changed is None else changed
-                set_row(changed[:, head, row - first], columns)
-        return changed
-
-    followed = {"decoder.0.attention.weights": follow}
-    if not attentions(model):
-        followed = {"memory": count, "decoder.0.cross.weights": count}
-    changed = {f"{where}.weights": change for where in {one.where for one in wanted}}
-    with listen(model, followed), listen(model, changed):
-        yield
-
-
-def set_row(row_BM: Tensor, columns: Mapping[int, float]) -> None:
-    """These columns get their values, in place; the others keep their proportions and share what is left of 1."""
-    there = {column: value for column, value in columns.items() if column < row_BM.shape[1]}
-    row_BM[:, list(there)] = 0
-    others_B1 = row_BM.sum(dim=1, keepdim=True)
-    row_BM *= (1 - sum(there.values())) / others_B1.clamp(min=1e-12)
-    for column, value in there.items():
-        row_BM[:, column] = value

@@ -1,4 +1,4 @@
-"""What there is to say of a model itself."""
+"""A model's settings, size, tokenizer and card."""
 
 from __future__ import annotations
 
@@ -7,43 +7,58 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.config import to_dict
-from regard.inspect.interventions import attentions
+from regard.inspect.answers import Model, ModelSettings
+from regard.inspect.patching import attentions
 from regard.model_folder.folder import CARD
 from regard.tokenizers.pair import TokenizerPair
 
 if TYPE_CHECKING:
-    from regard.inspect.explorer import Explored
+    from regard.inspect.passage import ExplorableTranslator
+
+# What a family does not let a recipe choose.
+FIXED: dict[str, dict[str, Any]] = {
+    "t5": {"position": "relative", "norm_order": "pre", "norm": "rmsnorm"},
+    "recurrent": {"n_heads": 0, "d_ff": 0, "norm_order": None, "position": None, "ffn": None},
+}
 
 
-def card_of(translator: Explored, config: dict[str, Any]) -> dict[str, Any]:
+def describe_model(translator: ExplorableTranslator, id: str, name: str | None, recorded: bool) -> Model:
+    """`name`: that of its folder, if None."""
     model, tokenizer, card = translator.model, translator.tokenizer, translator.folder / CARD
     attention = next(iter(attentions(model).values()), None)
-    return {
-        "name": name_of(translator.folder),
-        "src_lang": translator.src_lang,
-        "tgt_lang": translator.tgt_lang,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "config": config,
-        "decode": to_dict(translator.decode),
-        "vocabulary": tokenizer.tgt.size,
-        "joint": tokenizer.joint,
-        "tokenizer": tokenizer.src.kind,
-        "tokenizer_hash": tokenizer_hash(tokenizer),
-        "embedding_scale": model.get_submodule("src_embedding").scale,
-        "score_scale": attention and attention.scale,
-        "head_size": attention and attention.head_size,
-        "card": card.read_text("utf-8", errors="replace") if card.is_file() else "",
-    }
+    return Model(
+        id=id,
+        name=name or name_of(translator.folder),
+        src_lang=translator.src_lang,
+        tgt_lang=translator.tgt_lang,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        config=model_settings(model.config),
+        decode=translator.decode,
+        vocabulary=tokenizer.tgt.size,
+        joint=tokenizer.joint,
+        tokenizer=tokenizer.src.kind,
+        tokenizer_hash=tokenizer_hash(tokenizer),
+        embedding_scale=model.get_submodule("src_embedding").scale,  # type: ignore[arg-type]
+        score_scale=None if attention is None else attention.scale,
+        head_size=None if attention is None else attention.head_size,
+        card=card.read_text("utf-8", errors="replace") if card.is_file() else "",
+        recorded=recorded,
+    )
+
+
+def model_settings(config: Any) -> ModelSettings:
+    settings: ModelSettings = {**FIXED.get(config.family, {}), **to_dict(config)}  # type: ignore[typeddict-item]
+    return settings
 
 
 def name_of(folder: Path) -> str:
-    """That of the folder; a run's model has the run's name."""
+    """The folder's name; for the model of a run, the run's."""
     folder = folder.resolve()
     return folder.parent.name if folder.name == "model" else folder.name
 
 
 def tokenizer_hash(tokenizer: TokenizerPair) -> str:
-    """The same for the same tokenizer: only then do ids of one model mean the same to another."""
+    """Equal for equal tokenizers: only then do the ids of one model mean the same to another."""
     content = hashlib.sha256(str(tokenizer.lowercase).encode())
     for name, file in sorted(tokenizer.files().items()):
         content.update(f"{name} {len(file)} ".encode() + file)

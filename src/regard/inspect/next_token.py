@@ -1,7 +1,7 @@
-"""What a model would say next, and what each of its layers would have said (the logit lens, nostalgebraist 2020).
+"""The prediction of the next token, and that of each decoder layer (the logit lens, nostalgebraist 2020).
 
-The lens reads the residual stream after a decoder layer as if it were the last: through the last norm, where there
-is one, and the output matrix.
+The lens reads the residual stream after a decoder layer as if that layer were the last: through the final norm, where
+there is one, and the output matrix.
 
 Shapes: D model, V vocabulary, K best.
 """
@@ -19,53 +19,54 @@ from regard.inspect.trace import Trace
 
 
 @dataclass(frozen=True)
-class Guess:
+class Candidate:
     id: int
     probability: float
     logit: float
 
 
 @dataclass(frozen=True)
-class Opinion:
-    """A distribution over the next token: its best guesses, and what it holds of the token that was chosen."""
+class Prediction:
+    """A distribution over the next token: the likeliest candidates, and the token that was chosen."""
 
-    top: tuple[Guess, ...]
+    top: tuple[Candidate, ...]
     entropy: float  # in nats
-    chosen: Guess
+    chosen: Candidate
     rank: int  # of the chosen token, from 1
 
 
-def opinion(logits_V: Tensor, chosen: int, k: int) -> Opinion:
+def predict(logits_V: Tensor, chosen: int, k: int) -> Prediction:
     logits_V = logits_V.float()
     log_probs_V = torch.log_softmax(logits_V, dim=0)
     probs_V = log_probs_V.exp()
     [best_K], [ids_K] = select_best(logits_V[None], min(k, len(logits_V)))
     ids = ids_K.tolist()
-    top = tuple(Guess(i, float(probs_V[i]), float(value)) for i, value in zip(ids, best_K.tolist(), strict=False))
+    top = tuple(Candidate(i, float(probs_V[i]), float(value)) for i, value in zip(ids, best_K.tolist(), strict=False))
     entropy = -float((probs_V * log_probs_V.clamp(min=-1e4)).sum())
-    ahead = (logits_V > logits_V[chosen]).sum() + (logits_V[:chosen] == logits_V[chosen]).sum()  # of equals, the first
-    return Opinion(top[:k], entropy, Guess(chosen, float(probs_V[chosen]), float(logits_V[chosen])), int(ahead) + 1)
+    wanted = Candidate(chosen, float(probs_V[chosen]), float(logits_V[chosen]))
+    ahead = (logits_V > logits_V[chosen]).sum() + (logits_V[:chosen] == logits_V[chosen]).sum()  # ties: the lower id
+    return Prediction(top[:k], entropy, wanted, int(ahead) + 1)
 
 
-def next_token(trace: Trace, step: int, chosen: int, k: int) -> Opinion:
-    return opinion(torch.from_numpy(trace["logits"][step]), chosen, k)
+def next_token(trace: Trace, step: int, chosen: int, k: int) -> Prediction:
+    return predict(torch.from_numpy(trace["logits"][step]), chosen, k)
 
 
 @torch.inference_mode()
-def logit_lens(model: nn.Module, trace: Trace, step: int, chosen: int, k: int) -> list[Opinion]:
-    """One opinion a decoder layer; none for a model whose decoder has no residual stream."""
+def logit_lens(model: nn.Module, trace: Trace, step: int, chosen: int, k: int) -> list[Prediction]:
+    """One prediction per decoder layer; none for a model whose decoder has no residual stream."""
     paths = stream_paths(model, "decoder")
     weight = next(model.parameters())
-    opinions = []
+    predictions = []
     for path in paths:
         hidden_D = torch.from_numpy(np.array(trace[path][step])).to(weight.device, weight.dtype)
         logits_V = model.project(model.finish(hidden_D[None]))[0].cpu()  # type: ignore[operator]
-        opinions.append(opinion(logits_V, chosen, k))
-    return opinions
+        predictions.append(predict(logits_V, chosen, k))
+    return predictions
 
 
 def stream_paths(model: nn.Module, side: str) -> list[str]:
-    """The taps where the residual stream leaves each layer of the encoder or the decoder."""
+    """The taps of the residual stream after each layer of the encoder or the decoder."""
     paths = []
     for name, module in model.named_modules():
         if name.startswith(f"{side}.") and name.endswith(".around_ffn"):

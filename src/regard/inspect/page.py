@@ -1,8 +1,8 @@
-"""The explorer as one HTML file: the built page with the server's responses embedded.
+"""The explorer as one file: the built page, with the server's answers for one sentence embedded.
 
-`regard explain` writes it, and a notebook shows it. Each response is stored under its request. Required responses come
-first, then optional ones by priority, until the file reaches its maximum size. The file lists what was omitted, and the
-page says so.
+`regard explain` writes it, and a notebook shows it. Each answer is stored under the request that it answers. Arrays are
+added in the order in which a reader is likely to need them, until the file has its maximum size. The file lists what
+was left out, and the page says so.
 """
 
 from __future__ import annotations
@@ -12,23 +12,28 @@ import gzip
 import html
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote
 
+from regard import __version__
 from regard.errors import RegardError
+from regard.inspect.answers import Models
 from regard.inspect.blocks import count_layers
 from regard.inspect.built import HOW_TO_BUILD, PAGE
-from regard.inspect.explorer import Explorer, Passage, Question
+from regard.inspect.explorer import Explorer, Question
 from regard.inspect.next_token import stream_paths
+from regard.inspect.passage import Passage, TracedPassage
 from regard.inspect.trace import Trace
 from regard.inspect.wire import to_json
 from regard.tokenizers.special_ids import BOS, EOS
 
-MAX_BYTES = 2_900_000  # not counting the names of omitted responses
+MAX_BYTES = 2_900_000  # without the names of what is left out
 MODEL = "0"
-NEXT = 20
-HEAD = ("q", "k", "v", "weights", "head_out", "scores")  # the taps shown for one head
-LESSON = (  # besides the taps of heads and the embeddings
+NEXT_TOKENS = 20
+HEAD_TAPS = ("q", "k", "v", "weights", "head_out", "scores")  # the Head panel needs all of these
+LESSON_TAPS = (  # besides heads and embeddings
     "encoder.0.attention.attn_out",
     "encoder.0.around_attention.resid",
     "encoder.0.around_attention.normed",
@@ -36,13 +41,13 @@ LESSON = (  # besides the taps of heads and the embeddings
 )
 
 Response = tuple[str, bytes]  # the request, the body
-Named = tuple[str, str, bytes]  # a readable name, the request, the body
+Named = tuple[str, str, bytes]  # a name for the reader, the request, the body
 
 
 def explain_page(
     explorer: Explorer, question: Question, tgt_ids: Sequence[int] | None = None, folder: Path | None = None
 ) -> str:
-    """The file for one sentence and its translation: the given one, or that of a search."""
+    """The file's content for one sentence and a translation of it; without `tgt_ids`, the one that a search finds."""
     template = (folder or PAGE) / "explain.html"
     if not template.is_file():
         raise RegardError(HOW_TO_BUILD)
@@ -51,21 +56,21 @@ def explain_page(
 
 
 def fill(template: str, explorer: Explorer, question: Question, passage: Passage) -> str:
-    """The page with the responses for this passage."""
-    trace = explorer.trace(passage)
-    responses = {key: encode(body) for key, body in required_responses(explorer, question, passage, trace)}
+    """The page with the answers about this passage."""
+    traced = explorer.trace(passage)
+    responses = {key: encoded(body) for key, body in required_responses(explorer, question, traced)}
     room = MAX_BYTES - len(template.encode()) - sum(map(len, responses.values()))
     included, left_out = set(), []
-    for name, key, body in optional_responses(explorer, passage, trace):
-        encoded = encode(body)
-        cost = len(encoded) + len(key) + 6
+    for name, key, body in optional_responses(explorer, traced):
+        written = encoded(body)
+        cost = len(written) + len(key) + 6
         if cost <= room:
-            responses[key] = encoded
+            responses[key] = written
             included.add(name)
             room -= cost
         else:
             left_out.append(name)
-    left_out += [path for path in trace.values if path not in {*included, *left_out}]  # not shown by any panel
+    left_out += [path for path in traced.trace.values if path not in {*included, *left_out}]  # no panel shows these
     content = {"model": MODEL, "text": passage.text, "responses": responses, "left_out": left_out}
     data = json.dumps(content, ensure_ascii=False)
     # In a script element nothing is an entity, and "</script" or "<!--" would end or change it.
@@ -74,56 +79,64 @@ def fill(template: str, explorer: Explorer, question: Question, passage: Passage
     return f"{head}{script}{end}{rest}"
 
 
-def encode(body: bytes) -> str:
-    """As base64, compressed where that is shorter."""
+def encoded(body: bytes) -> str:
+    """Base64, compressed where that is shorter."""
     compressed = gzip.compress(body, compresslevel=9, mtime=0)
     return base64.b64encode(compressed if len(compressed) < len(body) else body).decode()
 
 
-def required_responses(explorer: Explorer, question: Question, passage: Passage, trace: Trace) -> Iterator[Response]:
-    """The responses that the page cannot be shown without."""
-    card = {"id": MODEL, **explorer.card()}
-    limits = {"characters": len(passage.text), "pieces": explorer.limits.pieces, "beam": explorer.limits.beam}
-    yield "GET /api/models", to_json({"models": [card], "limits": limits})
+def required_responses(explorer: Explorer, question: Question, traced: TracedPassage) -> Iterator[Response]:
+    """What every panel needs."""
+    passage = traced.passage
+    limits = replace(explorer.limits, characters=len(passage.text))
+    yield "GET /api/models", to_json(Models((explorer.describe(MODEL),), limits, __version__))
     how = explorer.translator.decode_config(dict(question.options))
     n_best = how.beam if how.method == "beam" else 1
     yield "POST /api/translate", to_json(explorer.translate(question, n_best))
     translation = explorer.translator.tokenizer.decode_tgt(passage.tgt_ids)
     yield "POST /api/tokens src", to_json(explorer.tokens(passage.text, "src"))
     yield "POST /api/tokens tgt", to_json(explorer.tokens(translation, "tgt"))
-    yield "POST /api/trace", explorer.overview(passage, trace, trace_name(passage))
-    yield "POST /api/attention-summary", to_json(explorer.summary(trace))
+    yield "POST /api/trace", traced.overview(trace_name(passage))
+    yield "POST /api/attention-summary", to_json(traced.summary())
     if how.method == "beam":
         yield "POST /api/beam", to_json(explorer.beam(question))
 
 
-def optional_responses(explorer: Explorer, passage: Passage, trace: Trace) -> Iterator[Named]:
-    """The other responses, by priority. The taps of a head come together, since the page needs all of them."""
-    place = f"GET /api/trace/{trace_name(passage)}"
+def optional_responses(explorer: Explorer, traced: TracedPassage) -> Iterator[Named]:
+    """What single panels need, the most important first."""
+    trace, place = traced.trace, f"GET /api/trace/{trace_name(traced.passage)}"
     for step in range(len(trace.tgt_tokens)):
-        yield f"next {step}", f"{place}/next?k={NEXT}&step={step}", to_json(explorer.next(passage, trace, step, NEXT))
-    yield from embeddings(explorer, passage)
-    yield from tensors(explorer, trace, place, stream(explorer))
-    for side, length in (("encoder", len(trace.src_tokens)), ("decoder", len(trace.tgt_tokens))):
-        for layer in range(count_layers(trace, side)):
-            for position in range(length):
-                key = f"{place}/block?layer={layer}&position={position}&side={side}"
-                yield f"{side}.{layer} block {position}", key, to_json(explorer.block(trace, side, layer, position))
+        key = f"{place}/next?k={NEXT_TOKENS}&step={step}"
+        yield f"next {step}", key, to_json(traced.next(step, NEXT_TOKENS))
+    yield from embeddings(explorer, traced.passage)
+    yield from tensors(traced, place, stream(explorer))
+    yield from blocks(traced, place)
     for attention in attentions(trace):
-        yield from tensors(explorer, trace, place, [f"{attention}.{tap}" for tap in HEAD])
-    yield from tensors(explorer, trace, place, LESSON)
+        yield from tensors(traced, place, [f"{attention}.{tap}" for tap in HEAD_TAPS])
+    yield from tensors(traced, place, LESSON_TAPS)
     for attention in attentions(trace):
         yield from out_matrices(explorer, trace, attention)
 
 
+def blocks(traced: TracedPassage, place: str) -> Iterator[Named]:
+    """The residual stream at every position of every layer."""
+    sides: tuple[Literal["encoder", "decoder"], ...] = ("encoder", "decoder")
+    for side in sides:
+        length = len(traced.trace.src_tokens if side == "encoder" else traced.trace.tgt_tokens)
+        for layer in range(count_layers(traced.trace, side)):
+            for position in range(length):
+                key = f"{place}/block?layer={layer}&position={position}&side={side}"
+                yield f"{side}.{layer} block {position}", key, to_json(traced.block(side, layer, position))
+
+
 def stream(explorer: Explorer) -> list[str]:
-    """The vectors in the picture of the whole model: embeddings, residual streams and memory."""
+    """The taps in the picture of the whole model: embeddings, memory, and the output of each layer."""
     ends = [path for side in ("encoder", "decoder") for path in stream_paths(explorer.translator.model, side)]
     return ["src_embedded", "tgt_embedded", "memory", *ends]
 
 
 def attentions(trace: Trace) -> list[str]:
-    """Every attention, by layer; within a layer, cross-attention first."""
+    """Every attention, ordered by layer; within a layer, cross-attention first."""
     found = [path.removesuffix(".weights") for path in trace.values if path.endswith(".weights")]
 
     def order(where: str) -> tuple[int, bool]:
@@ -134,7 +147,7 @@ def attentions(trace: Trace) -> list[str]:
 
 
 def out_matrices(explorer: Explorer, trace: Trace, attention: str) -> Iterator[Named]:
-    """The columns of W_O of each head."""
+    """The columns of W_O that multiply each head's output."""
     if f"{attention}.head_out" not in trace.values:
         return
     n_heads, _, size = trace[f"{attention}.head_out"].shape
@@ -146,16 +159,16 @@ def out_matrices(explorer: Explorer, trace: Trace, attention: str) -> Iterator[N
 
 
 def embeddings(explorer: Explorer, passage: Passage) -> Iterator[Named]:
-    """The rows of the embedding tables for the tokens of the passage."""
+    """The embeddings of the source and target tokens."""
     for side, ids in (("src", (*passage.src_ids, EOS)), ("tgt", (BOS, *passage.tgt_ids))):
         name, rows = f"{side}_embedding.weight", ",".join(map(str, ids))
         yield name, f"GET /api/models/{MODEL}/parameter?name={name}&rows={rows}", explorer.parameter(name, rows)
 
 
-def tensors(explorer: Explorer, trace: Trace, place: str, paths: Sequence[str]) -> Iterator[Named]:
+def tensors(traced: TracedPassage, place: str, paths: Sequence[str]) -> Iterator[Named]:
     for path in paths:
-        if path in trace.values:  # other families have fewer taps
-            yield path, f"{place}/tensor?path={quote(path)}", explorer.tensor(trace, path, None)
+        if path in traced.trace.values:  # models of other families have fewer
+            yield path, f"{place}/tensor?path={quote(path)}", traced.tensor(path)
 
 
 def trace_name(passage: Passage) -> str:
@@ -163,7 +176,7 @@ def trace_name(passage: Passage) -> str:
 
 
 def notebook_page(explorer: Explorer, question: Question, tgt_ids: Sequence[int]) -> str:
-    """The page in a sandboxed iframe, whose scripts are isolated; or, in its place, the error message."""
+    """The page in a sandboxed frame of a notebook, or the error message in its place."""
     try:
         page = explain_page(explorer, question, tgt_ids)
     except RegardError as error:

@@ -1,17 +1,18 @@
-"""Numbers on their way to a page: a JSON header, then the arrays, in one body.
+"""How answers are serialised: dataclasses as JSON; arrays as one binary body with a JSON header.
 
     uint32 N, little-endian · N bytes of JSON · zeros up to a multiple of 8 · each array, with zeros to a multiple of 8
 
-The header's "arrays" says of each its name, dtype, shape, and where it lies: `offset` counts from the end of the
-padded header, `bytes` is its size without padding. Numbers are little-endian, rows first. What is not finite is null
-in JSON and itself in an array.
+The header's "arrays" has an `ArrayEntry` per array. Numbers are little-endian, in row-major order. A number that is not
+finite is null in JSON, and unchanged in an array.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,44 +20,48 @@ import numpy as np
 ALIGNMENT = 8
 
 
+@dataclass(frozen=True)
+class ArrayEntry:
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int  # from the end of the padded header
+    bytes: int  # without padding
+
+
 def to_json(value: Any) -> bytes:
-    return json.dumps(finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    """Dataclasses, mappings, sequences and plain values as JSON."""
+    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def finite(value: Any) -> Any:
-    """The same, with null for numbers that JSON cannot write."""
+def plain(value: Any) -> Any:
+    """Dataclasses become dictionaries, sequences lists, and numbers that JSON cannot represent None."""
     match value:
         case float():
             return value if math.isfinite(value) else None
         case str() | int() | None:
             return value
         case Mapping():
-            return {key: finite(inner) for key, inner in value.items()}
+            return {key: plain(inner) for key, inner in value.items()}
         case Sequence():
-            return [finite(inner) for inner in value]
+            return [plain(inner) for inner in value]
         case np.generic():
-            return finite(value.item())
+            return plain(value.item())
+        case _ if dataclasses.is_dataclass(value):
+            return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
         case _:
-            raise TypeError(f"{type(value).__name__} has no place in JSON")
+            raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The body of these arrays; `header` may say more."""
-    described, parts, offset = [], [], 0
+def pack(header: Any, arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The binary body of a header, which is a dataclass or a mapping, and arrays."""
+    entries, parts, offset = [], [], 0
     for name, array in arrays.items():
         content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-        described.append(
-            {
-                "name": name,
-                "dtype": array.dtype.name,
-                "shape": list(array.shape),
-                "offset": offset,
-                "bytes": len(content),
-            }
-        )
+        entries.append(ArrayEntry(name, array.dtype.name, array.shape, offset, len(content)))
         parts.append(padded(content))
         offset += len(parts[-1])
-    text = to_json({**header, "arrays": described})
+    text = to_json({**plain(header), "arrays": entries})
     return b"".join([padded(len(text).to_bytes(4, "little") + text), *parts])
 
 

@@ -1,8 +1,8 @@
-"""Who may ask: the person's own browser, on this server's own page.
+"""Access control: only the server's own page may use the API.
 
-A page of another site must not be able to use this server through the browser of whoever runs it. Three doors are
-closed: a foreign name that is made to point here (the Host header is checked), a form or script of another site (the
-Origin header is checked, and only JSON is taken, which other sites may not send unasked), and a frame around the page.
+It prevents a page of another site from using the server through the user's browser: by DNS rebinding (the Host header
+is checked), by a cross-site form or script (the Origin header is checked, and only JSON is accepted, which needs a CORS
+preflight), and by framing the page (the response headers forbid it).
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import socket
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Styles may stand in the page, since that is how elements are placed; scripts may not.
+from regard.inspect.wire import to_json
+from regard.serve.http_error import HttpError
+
+# Inline styles are allowed, because elements are positioned with them; inline scripts are not.
 POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -31,8 +34,8 @@ HEADERS = {
 }
 
 
-class Guard:
-    """Refuse strangers; put the headers that keep a page safe on every answer."""
+class AccessControl:
+    """ASGI middleware: refuse requests from elsewhere; add security headers to every response."""
 
     def __init__(self, app: ASGIApp, host: str) -> None:
         self.app = app
@@ -43,35 +46,33 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        headers = Headers(scope=scope)
-        if not is_own_name(headers.get("host", ""), self.host):
-            refused = JSONResponse(
-                {
-                    "error": f"this server does not go by the name {headers.get('host', '')!r}",
-                    "hint": "open it by the address that it printed",
-                },
-                421,
-            )
-            await refused(scope, receive, send_guarded)
-        elif scope["path"].startswith("/api") and not is_own_page(headers):
-            refused = JSONResponse({"error": "only this server's own page may ask it", "hint": "open its page"}, 403)
-            await refused(scope, receive, send_guarded)
+        if error := self.refusal(scope["path"], Headers(scope=scope)):
+            response = Response(to_json(error.content()), error.status, media_type="application/json")
+            await response(scope, receive, send_with_headers)
         else:
-            await self.app(scope, receive, send_guarded)
+            await self.app(scope, receive, send_with_headers)
+
+    def refusal(self, path: str, headers: Headers) -> HttpError | None:
+        host = headers.get("host", "")
+        if not is_own_host(host, self.host):
+            return HttpError(421, f"invalid Host header: {host!r}", "use the URL that the server printed")
+        if path.startswith("/api") and not is_same_origin(headers):
+            return HttpError(403, "requests from other sites are refused", "open the server's own page")
+        return None
 
 
-def is_own_name(header: str, host: str) -> bool:
-    """Whether a Host header names this server: no name that a stranger could have made point here.
+def is_own_host(header: str, host: str) -> bool:
+    """Whether a Host header names this server, rather than a name that DNS rebinding points here.
 
-    An address needs no name server, so nobody can make it point elsewhere. A server for this machine alone is called
-    by a loopback address; one for others, by any address, or by a name of this machine or its own.
+    Addresses are safe, because DNS does not resolve them. A server on a loopback address accepts loopback addresses
+    only; any other accepts every address, this machine's names, and `host`.
     """
     try:
         name = urlsplit(f"//{header}").hostname or ""
@@ -95,8 +96,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def is_own_page(headers: Headers) -> bool:
-    """Browsers say where a request comes from; what says nothing is no browser's page."""
+def is_same_origin(headers: Headers) -> bool:
+    """Whether a request comes from the server's own page, or from something other than a browser."""
     origin = headers.get("origin")
     if origin is not None:
         return urlsplit(origin).netloc == headers.get("host")

@@ -1,7 +1,7 @@
-"""The film of a training: the attention over a few sentences, frame by frame, as the page is sent it.
+"""The attention history of a training run: attention over a few sentences at several steps.
 
-A run whose recipe names `train.probes` has recorded one. For any other, each checkpoint that it keeps is a whole
-model: it is asked for its attention over a few sentences of the validation and their references.
+A run whose recipe sets `train.probes` has recorded one. For other runs, each checkpoint that is kept is loaded, and
+gives its attention over a few validation sentences and their references.
 """
 
 from __future__ import annotations
@@ -13,25 +13,28 @@ import numpy as np
 
 from regard.inspect.wire import pack
 from regard.pipelines.model_translator import ModelTranslator
-from regard.train.probes import Probe, ProbeHistory, Snapshot, Written, describe, named_maps
+from regard.serve.responses import AttentionHistory, AttentionSnapshot
+from regard.train.probes import Probe, ProbeHistory, Snapshot, Written, named_maps
 
-ATTENTION = ("*.weights",)
-
-
-def pack_film(name: str, history: ProbeHistory, after: int, forced: bool = False) -> bytes:
-    """The frames after a step. `forced`: what was written is a given reference, and not the model's own."""
-    moments = tuple(moment for moment in history.moments if moment.step > after)
-    history = dataclasses.replace(history, moments=moments)
-    return pack({"name": name, "forced": forced, **describe(history)}, named_maps(history))
+ATTENTION_TAPS = ("*.weights",)
 
 
-def frame_of(folder: Path, step: int, pairs: list[tuple[str, str]]) -> tuple[tuple[Probe, ...], Snapshot]:
-    """A checkpoint over sentences and their references."""
+def pack_history(name: str, history: ProbeHistory, after: int, forced: bool = False) -> bytes:
+    """The snapshots after a step. `forced`: the translations are given references, not the model's own."""
+    snapshots = tuple(one for one in history.moments if one.step > after)
+    history = dataclasses.replace(history, moments=snapshots)
+    described = tuple(AttentionSnapshot(one.step, one.written) for one in snapshots)
+    header = AttentionHistory(name, forced, history.probes, described, history.before)
+    return pack(header, named_maps(history))
+
+
+def checkpoint_snapshot(folder: Path, step: int, pairs: list[tuple[str, str]]) -> tuple[tuple[Probe, ...], Snapshot]:
+    """The attention of a checkpoint over sentences and their references."""
     translator = ModelTranslator(folder)
     translator.check_attention()
     probes, written, maps = [], [], []
     for source, reference in pairs:
-        trace = translator.trace(source, reference, ATTENTION)
+        trace = translator.trace(source, reference, ATTENTION_TAPS)
         probes.append(Probe(source, trace.src_tokens))
         written.append(Written(trace.tgt_tokens, tuple(round(float(one), 4) for one in trace.probabilities)))
         maps.append({path: np.rint(value * 255).astype(np.uint8) for path, value in trace.values.items()})

@@ -1,14 +1,16 @@
-"""A request that cannot be answered, told in a sentence."""
+"""A request that cannot be answered."""
 
 from __future__ import annotations
 
+from regard.serve.responses import ErrorMessage
+
 
 class HttpError(Exception):
-    """What is wrong, and what to do about it; `status` is HTTP's number for it."""
+    """What is wrong and what to do about it, with HTTP's status code."""
 
     def __init__(self, status: int, error: str, hint: str = "") -> None:
         super().__init__(error)
         self.status, self.error, self.hint = status, error, hint
 
-    def content(self) -> dict[str, str]:
-        return {"error": self.error, "hint": self.hint}
+    def content(self) -> ErrorMessage:
+        return ErrorMessage(self.error, self.hint)

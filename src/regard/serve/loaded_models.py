@@ -1,4 +1,4 @@
-"""The models on offer: those that were named, and those that this server has trained."""
+"""The models that the server has loaded: those it was started with, and the toy models it has trained."""
 
 from __future__ import annotations
 
@@ -6,65 +6,64 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from regard.errors import ModelFolderError
-from regard.inspect.explorer import Explorer, Limits
+from regard.inspect.answers import Limits, Model
+from regard.inspect.explorer import Explorer
 from regard.inspect.model_summary import name_of
 from regard.model_folder.folder import PROBES
 from regard.pipelines.model_translator import ModelTranslator
-from regard.serve.attention_history import pack_film
+from regard.serve.attention_history import pack_history
 from regard.serve.http_error import HttpError
 from regard.train.probes import read_history
 
 
 @dataclass
 class LoadedModel:
-    """One model. Whoever uses it holds its lock: interventions change the model while they last."""
+    """Hold the lock while using the model: interventions change it while they are in effect."""
 
     id: str
     name: str
     explorer: Explorer
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def card(self) -> dict[str, Any]:
+    def describe(self) -> Model:
         with self.lock:
-            return {"id": self.id, **self.explorer.card(), "name": self.name, "recorded": self.probes.is_file()}
+            return self.explorer.describe(self.id, self.name, recorded=self.probes.is_file())
 
     @property
     def probes(self) -> Path:
         return self.explorer.translator.folder / PROBES
 
-    def film(self, after: int) -> bytes:
-        """How its attention took shape, where it remembers."""
+    def attention_history(self, after: int) -> bytes:
         if not self.probes.is_file():
             raise HttpError(
-                404, f"{self.name} does not remember its training", "a recipe with train.probes makes a model that does"
+                404, f"{self.name} has no attention history", "train with train.probes in the recipe to record one"
             )
-        return pack_film(self.name, read_history(self.probes), after)
+        return pack_history(self.name, read_history(self.probes), after)
 
 
-class Shelf:
+class LoadedModels:
     def __init__(self, folders: Sequence[Path], limits: Limits = Limits()) -> None:  # noqa: B008
         self.limits = limits
         self.lock = threading.Lock()
-        self.books: dict[str, LoadedModel] = {}
-        self.seen: set[Path] = set()
+        self.by_id: dict[str, LoadedModel] = {}
+        self.folders: set[Path] = set()
         for folder in folders:
             self.add(folder)
 
     def add(self, folder: Path) -> None:
-        """Put a model on the shelf; one that is there already stays as it is."""
+        """Load a model, unless it is loaded already."""
         with self.lock:
-            if folder.resolve() in self.seen:
+            if folder.resolve() in self.folders:
                 return
             explorer = Explorer(ModelTranslator(folder), self.limits)
-            self.seen.add(folder.resolve())
-            number = str(len(self.books))
-            self.books[number] = LoadedModel(number, self.free_name(name_of(explorer.translator.folder)), explorer)
+            self.folders.add(folder.resolve())
+            id = str(len(self.by_id))
+            self.by_id[id] = LoadedModel(id, self.free_name(name_of(explorer.translator.folder)), explorer)
 
-    def add_new(self, folders: Sequence[Path]) -> None:
-        """Add those that are whole by now."""
+    def add_complete(self, folders: Sequence[Path]) -> None:
+        """Load those whose training has finished."""
         for folder in folders:
             if (folder / "SHA256SUMS").is_file():
                 try:
@@ -73,14 +72,12 @@ class Shelf:
                     continue
 
     def free_name(self, name: str) -> str:
-        """This one, or with a number where it is taken."""
-        taken = {book.name for book in self.books.values()}
+        """The name, with a number if it is taken."""
+        taken = {model.name for model in self.by_id.values()}
         numbered = (f"{name} ({number})" for number in range(2, len(taken) + 3))
         return name if name not in taken else next(other for other in numbered if other not in taken)
 
-    def book(self, number: str) -> LoadedModel:
-        if number not in self.books:
-            raise HttpError(
-                404, f"there is no model {number!r}", f"the models are {', '.join(self.books)}: /api/models"
-            )
-        return self.books[number]
+    def get(self, id: str) -> LoadedModel:
+        if id not in self.by_id:
+            raise HttpError(404, f"there is no model {id!r}", f"the models are {', '.join(self.by_id)}: /api/models")
+        return self.by_id[id]

@@ -1,26 +1,27 @@
-"""The API described by OpenAPI 3.1, made from the table of endpoints and the dataclasses of what they take."""
+"""The OpenAPI 3.1 document of the API, generated from the table of endpoints and their dataclasses."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-import types
-from typing import Any, Literal, Union, assert_never, get_args, get_origin, get_type_hints
+from typing import Any, Literal, assert_never, get_args, get_origin, is_typeddict
 
 from regard import __version__
-from regard.config.parsing import is_required
-from regard.inspect.interventions import KINDS, Intervention
-from regard.serve.api import ENDPOINTS, MEDIA, Endpoint
-from regard.serve.requests import Nothing
+from regard.serve.endpoints import ENDPOINTS, MEDIA_TYPES, UNIONS, Endpoint, request_records, response_records
+from regard.serve.schema import ApiField, api_fields, docstring, is_record, part_of, union_members
 
 ERRORS = {
     "400": "The body is not JSON.",
     "404": "There is no such model, trace or run.",
-    "413": "The request is too large.",
+    "413": "The body is too large.",
     "415": "The body is not application/json.",
-    "422": "Something in the request is not possible; the sentence says what.",
-    "503": "Too much is being asked at once.",
+    "422": "A key or a value in the request is not accepted; `error` says which.",
+    "503": "Server busy.",
 }
+BINARY = (
+    "A binary body is a little-endian uint32 N, N bytes of JSON (the header), zeros up to a multiple of 8, and then "
+    "the arrays, each padded to 8 bytes. The header's `arrays` is a list of ArrayEntry."
+)
 
 
 def describe_api() -> dict[str, Any]:
@@ -29,94 +30,107 @@ def describe_api() -> dict[str, Any]:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = describe_endpoint(endpoint)
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Regard's explorer",
-            "version": __version__,
-            "description": "Binary bodies are a little-endian uint32 N, N bytes of JSON, zeros to a multiple of 8, and "
-            "then the arrays that the JSON describes, each padded to 8 bytes.",
-        },
+        "info": {"title": "Regard's explorer", "version": __version__, "description": BINARY},
         "paths": paths,
-        "components": {"schemas": {"Error": error_schema(), "Intervention": intervention_schema()}},
+        "components": {"schemas": component_schemas()},
     }
 
 
 def describe_endpoint(endpoint: Endpoint) -> dict[str, Any]:
-    media = MEDIA[endpoint.gives]
-    problem = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    media_type = MEDIA_TYPES[endpoint.form]
+    error = {"application/json": {"schema": reference("ErrorMessage")}}
     described: dict[str, Any] = {
         "operationId": endpoint.name,
         "summary": endpoint.summary,
         "responses": {
-            "200": {"description": "The answer.", "content": {media: {"schema": answer_schema(endpoint)}}},
-            **{code: {"description": text, "content": problem} for code, text in ERRORS.items()},
+            "200": {"description": "The answer.", "content": {media_type: {"schema": response_schema(endpoint)}}},
+            **{code: {"description": text, "content": error} for code, text in ERRORS.items()},
         },
     }
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in re.findall(r"{(\w+)}", endpoint.path)
     ]
-    schema = object_schema(endpoint.takes)
     if endpoint.method == "GET":
-        required = schema["required"]
         parameters += [
-            {"name": name, "in": "query", "required": name in required, "schema": inner}
-            for name, inner in schema["properties"].items()
+            {"name": one.name, "in": "query", "required": one.required, "schema": field_schema(one)}
+            for one in api_fields(endpoint.request)
         ]
-    elif endpoint.takes is not Nothing:
+    else:
+        schema = reference(endpoint.request.__name__)
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return {**described, "parameters": parameters} if parameters else described
 
 
-def answer_schema(endpoint: Endpoint) -> dict[str, Any]:
-    match endpoint.gives:
+def response_schema(endpoint: Endpoint) -> dict[str, Any]:
+    schema = value_schema(endpoint.response)
+    match endpoint.form:
         case "json":
-            return {"type": "object"}
+            return schema
         case "binary":
-            return {"type": "string", "format": "binary"}
+            return {"type": "string", "format": "binary", "description": "A binary body.", "x-header": schema}
         case "lines":
-            return {"type": "string", "description": "A JSON object a line."}
+            return {"type": "string", "description": "One JSON object per line.", "x-line": schema}
         case _:
-            assert_never(endpoint.gives)
+            assert_never(endpoint.form)
 
 
-def object_schema(kind: type[Any]) -> dict[str, Any]:
-    """The JSON schema of a dataclass."""
-    hints = get_type_hints(kind)
-    properties, required = {}, []
-    for one in dataclasses.fields(kind):
-        properties[one.name] = value_schema(hints[one.name])
-        if is_required(one):
-            required.append(one.name)
-        elif one.default is not dataclasses.MISSING:
-            default = one.default
-            properties[one.name]["default"] = list(default) if isinstance(default, tuple) else default
-    return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}
+def component_schemas() -> dict[str, Any]:
+    responses = response_records()
+    kinds = dict.fromkeys((*request_records(), *responses))
+    schemas = {kind.__name__: record_schema(kind, kind in responses) for kind in kinds}
+    parts = {mark for kind in kinds for one in api_fields(kind) if (mark := part_of(one.type))}
+    for part in sorted(parts, key=lambda part: part.name):
+        schemas[part.name] = {**record_schema(part.kind, complete=False), "required": []}
+    for name, union in UNIONS.items():
+        schemas[name] = {"oneOf": [reference(member.__name__) for member in union_members(union)]}
+    return schemas
+
+
+def record_schema(kind: type[Any], complete: bool) -> dict[str, Any]:
+    """The schema of a dataclass or a TypedDict. `complete`: every field of a dataclass is there, as in responses."""
+    fields = api_fields(kind)
+    complete = complete and not is_typeddict(kind)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {one.name: field_schema(one) for one in fields},
+        "required": [one.name for one in fields if complete or one.required],
+    }
+    if not is_typeddict(kind):
+        schema["additionalProperties"] = False
+    return {**schema, "description": docstring(kind)} if docstring(kind) else schema
+
+
+def field_schema(one: ApiField) -> dict[str, Any]:
+    schema = value_schema(one.type)
+    if one.default is not dataclasses.MISSING and not one.required:
+        schema["default"] = list(one.default) if isinstance(one.default, tuple) else one.default
+    length = "maxItems" if schema.get("type") == "array" else "maxLength"
+    names = {"low": "minimum", "high": "maximum", "below": "exclusiveMaximum", "max_length": length}
+    schema |= {names[key]: limit for key, limit in one.limits.items() if key in names and limit is not None}
+    return {**schema, "description": one.description} if one.description else schema
 
 
 def value_schema(kind: Any) -> dict[str, Any]:
-    if kind == tuple[Intervention, ...]:
-        return {"type": "array", "items": {"$ref": "#/components/schemas/Intervention"}}
     origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        inner = next(one for one in get_args(kind) if one is not type(None))
-        return {"anyOf": [value_schema(inner), {"type": "null"}]}
+    if is_record(kind):
+        return reference(kind.__name__)
+    if part := part_of(kind):
+        return reference(part.name)
+    if name := next((name for name, union in UNIONS.items() if union == kind), None):
+        return reference(name)
+    if members := union_members(kind):
+        return {"anyOf": [value_schema(member) for member in members]}
     if origin is Literal:
-        return {"type": "string", "enum": list(get_args(kind))}
+        [*values] = get_args(kind)
+        return {"const": values[0]} if len(values) == 1 else {"type": "string", "enum": values}
     if origin is tuple:
         return {"type": "array", "items": value_schema(get_args(kind)[0])}
-    return {"type": {str: "string", int: "integer", float: "number"}.get(kind, "object")}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": value_schema(get_args(kind)[1])}
+    types = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+    return {"type": types[kind]}
 
 
-def intervention_schema() -> dict[str, Any]:
-    """One of the kinds, told apart by `kind`, which each must name."""
-    choices = []
-    for kind in KINDS:
-        schema = object_schema(kind)
-        schema["properties"]["kind"] = {"const": kind.kind}
-        choices.append(schema)
-    return {"oneOf": choices}
-
-
-def error_schema() -> dict[str, Any]:
-    text = {"type": "string"}
-    return {"type": "object", "properties": {"error": text, "hint": text}, "required": ["error", "hint"]}
+def reference(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
-from regard.config import build
+from regard.config import DecodeConfig, build
 from regard.config.parsing import setting
 from regard.inspect.explorer import Question
 from regard.inspect.interventions import Intervention
+from regard.serve.schema import PartOf
 
 MAX_INTERVENTIONS = 512
 MIN_TOY_SECONDS, MAX_TOY_SECONDS = 5, 600
-Options = dict[str, Any]  # settings of decoding, checked by the translator
+Options = Annotated[dict[str, Any], PartOf(DecodeConfig, "DecodeOptions")]  # checked by the translator
 
 
 @dataclass(frozen=True)
-class Nothing:
-    """No body, no query."""
+class NoParameters:
+    """Neither a body nor a query."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +92,13 @@ class BlockQuery:
 @dataclass(frozen=True)
 class ParameterQuery:
     name: str
-    rows: str | None = None  # "3,17,4": only these, in this order
-    columns: str | None = None  # "64-128": only these, the last not among them
+    rows: str | None = None  # such as "3,17,4"; they are returned in this order
+    columns: str | None = None  # such as "64-128", which excludes 128
 
 
 @dataclass(frozen=True)
 class AfterQuery:
-    after: int = -1  # only what came after this step
+    after: int = -1  # return only what comes after this step
 
 
 T = TypeVar("T")

@@ -1,7 +1,6 @@
-"""A small training that a person can start from the page and watch: a child process, one at a time.
+"""Toy models that are trained from the page: one child process at a time.
 
-It is an ordinary `regard train` with an ordinary run folder, which keeps many checkpoints, so that its attention
-can be seen taking shape.
+It is an ordinary `regard train` with an ordinary run folder, and keeps many checkpoints for the attention history.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
 
 from regard.serve.http_error import HttpError
+from regard.serve.responses import ToyState
 
-PATIENCE = 10  # seconds, with a training that was asked to end: it finishes its step and saves
+SHUTDOWN_SECONDS = 10  # for a run that is terminated: it finishes its step and saves
 
 RECIPE = """\
 [data]
@@ -51,7 +50,7 @@ valid_translations = 20
 
 
 class ToyTraining:
-    """The trainings that this server has started, of which one at most goes on."""
+    """The runs that this server has started, of which at most one is running."""
 
     def __init__(self, runs: Path) -> None:
         self.runs = runs
@@ -63,7 +62,7 @@ class ToyTraining:
     def start(self, task: str, seconds: int) -> str:
         with self.lock:
             if self.running():
-                raise HttpError(409, f"{self.started[-1]} is being trained already", "wait until it has ended")
+                raise HttpError(409, f"{self.started[-1]} is still being trained", "wait until it has finished")
             name = self.free_name(task)
             recipe = Path(self.scratch.name) / f"{name}.toml"
             recipe.write_text(RECIPE.format(task=task, minutes=seconds / 60), "utf-8")
@@ -87,13 +86,13 @@ class ToyTraining:
     def running(self) -> bool:
         return self.child is not None and self.child.poll() is None
 
-    def state(self) -> dict[str, Any] | None:
-        """The last one that was started: whether it goes on, and what it said if it failed."""
+    def state(self) -> ToyState | None:
+        """That of the run that was started last."""
         if not self.started or self.child is None:
             return None
         name, code = self.started[-1], self.child.poll()
         error = self.log(name).read_text("utf-8", errors="replace")[-1000:] if code else None
-        return {"run": name, "running": code is None, "error": error}
+        return ToyState(name, running=code is None, error=error)
 
     def models(self) -> list[Path]:
         return [self.runs / name / "model" for name in self.started]
@@ -102,7 +101,7 @@ class ToyTraining:
         if self.child is not None and self.child.poll() is None:
             self.child.terminate()
             try:
-                self.child.wait(PATIENCE)
+                self.child.wait(SHUTDOWN_SECONDS)
             except subprocess.TimeoutExpired:
                 self.child.kill()
                 self.child.wait()

@@ -1,4 +1,4 @@
-"""A few threads that do the work, so that the event loop is always free to answer; and a short queue before them."""
+"""Worker threads that compute answers, so that the event loop stays free, with a short queue."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ T = TypeVar("T")
 
 
 class Workers:
-    """At most `threads` at work and `waiting` before them; who comes then is sent away with a 503."""
+    """At most `threads` jobs run and `queue_size` wait; further requests get a 503."""
 
-    def __init__(self, threads: int = 2, waiting: int = 32) -> None:
+    def __init__(self, threads: int = 2, queue_size: int = 32) -> None:
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="regard-serve")
-        self.most = threads + waiting
+        self.capacity = threads + queue_size
         self.busy = 0
         self.lock = threading.Lock()
 
-    async def do(self, work: Callable[[], T]) -> T:
-        """What the work gives. Who stops waiting leaves the queue; what has begun is finished all the same."""
+    async def run(self, job: Callable[[], T]) -> T:
+        """The job's result. Cancelling removes a waiting job from the queue; a running one is finished."""
         with self.lock:
-            if self.busy >= self.most:
-                raise HttpError(503, "too much is being asked at once", "wait a moment and ask again")
+            if self.busy >= self.capacity:
+                raise HttpError(503, "server busy: too many requests are waiting", "try again in a moment")
             self.busy += 1
-        future = self.pool.submit(work)
-        future.add_done_callback(self.one_less)
+        future = self.pool.submit(job)
+        future.add_done_callback(self.release)
         return await asyncio.wrap_future(future)
 
-    def one_less(self, _: object) -> None:
+    def release(self, _: object) -> None:
         with self.lock:
             self.busy -= 1
 

@@ -19,7 +19,7 @@ MERGES_UP_TO = 400  # characters
 
 
 @dataclass(frozen=True)
-class Piece:
+class TokenPiece:
     id: int
     piece: str
     text: str  # what it decodes to; a character made of several bytes is given to the first
@@ -39,7 +39,7 @@ class Merge:
 class Segmentation:
     text: str
     normalised: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TokenPiece, ...]
     start: tuple[str, ...]  # the symbols before the first merge
     merges: tuple[Merge, ...]  # empty for unigram models and for long texts
 
@@ -53,7 +53,7 @@ def segment(vocabulary: SentencePieceModel, text: str, lowercase: bool = False) 
     return Segmentation(text, normalised, pieces, *replay_merges(vocabulary, pieces))
 
 
-def describe(vocabulary: SentencePieceModel, ids: Sequence[int]) -> tuple[Piece, ...]:
+def describe(vocabulary: SentencePieceModel, ids: Sequence[int]) -> tuple[TokenPiece, ...]:
     """Each piece with its text and kind."""
     kinds = [vocabulary.kind_of(i) for i in ids]
     pieces = vocabulary.pieces(ids)
@@ -62,7 +62,7 @@ def describe(vocabulary: SentencePieceModel, ids: Sequence[int]) -> tuple[Piece,
     for first, character in byte_characters(pieces, kinds):
         texts[first] = character
     columns = zip(ids, pieces, texts, kinds, strict=True)
-    return tuple(Piece(i, piece, text, kind) for i, piece, text, kind in columns)
+    return tuple(TokenPiece(i, piece, text, kind) for i, piece, text, kind in columns)
 
 
 def byte_characters(pieces: Sequence[str], kinds: Sequence[PieceKind]) -> Iterator[tuple[int, str]]:
@@ -81,7 +81,9 @@ def byte_characters(pieces: Sequence[str], kinds: Sequence[PieceKind]) -> Iterat
             first = None
 
 
-def replay_merges(vocabulary: SentencePieceModel, pieces: Sequence[Piece]) -> tuple[tuple[str, ...], tuple[Merge, ...]]:
+def replay_merges(
+    vocabulary: SentencePieceModel, pieces: Sequence[TokenPiece]
+) -> tuple[tuple[str, ...], tuple[Merge, ...]]:
     """The characters, and the merges that turn them into these pieces."""
     symbols: list[str] = []
     wanted: list[str] = []

@@ -1,0 +1,124 @@
+"""The API's endpoints: one table, from which the routes, the OpenAPI document and the TypeScript types are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.inspect.answers import (
+    AttentionSummary,
+    Beam,
+    Block,
+    Models,
+    Next,
+    ParameterHeader,
+    TensorHeader,
+    TraceHeader,
+    Translation,
+)
+from regard.inspect.interventions import Intervention
+from regard.inspect.wire import ArrayEntry
+from regard.serve.requests import (
+    AfterQuery,
+    BeamBody,
+    BlockQuery,
+    NextQuery,
+    NoParameters,
+    ParameterQuery,
+    SummaryBody,
+    TensorQuery,
+    TokensBody,
+    ToyBody,
+    TraceBody,
+    TranslateBody,
+)
+from regard.serve.responses import AttentionHistory, ErrorMessage, Line, Metrics, Runs, ToyStarted
+from regard.serve.schema import records
+from regard.tokenizers.segmentation import Segmentation
+
+Form = Literal["json", "binary", "lines"]
+MEDIA_TYPES: dict[Form, str] = {
+    "json": "application/json",
+    "binary": "application/octet-stream",
+    "lines": "application/x-ndjson",
+}
+
+
+# Unions that have a name in the API.
+UNIONS: dict[str, Any] = {"Intervention": Intervention, "Line": Line}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    method: Literal["GET", "POST"]
+    path: str
+    name: str  # of the method of Api
+    request: type[Any]  # dataclass of the body or the query
+    response: Any  # dataclass of the JSON; of a binary body, that of its header; of lines, that of each line
+    form: Form
+    summary: str
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/api/models", "models", NoParameters, Models, "json", "The models, and the limits of requests."),
+    Endpoint(
+        "GET", "/api/models/{model}/parameter", "parameter", ParameterQuery, ParameterHeader, "binary", "A parameter."
+    ),
+    Endpoint(
+        "GET",
+        "/api/models/{model}/probes",
+        "model_history",
+        AfterQuery,
+        AttentionHistory,
+        "binary",
+        "The attention history of a model's training.",
+    ),
+    Endpoint("POST", "/api/tokens", "tokens", TokensBody, Segmentation, "json", "Tokenize a text, merge by merge."),
+    Endpoint("POST", "/api/translate", "translate", TranslateBody, Translation, "json", "Translations, best first."),
+    Endpoint(
+        "POST",
+        "/api/translate/lines",
+        "stream_translation",
+        TranslateBody,
+        Line,
+        "lines",
+        "The same, sent while the search runs. Disconnecting cancels the search.",
+    ),
+    Endpoint("POST", "/api/beam", "beam", BeamBody, Beam, "json", "The tree of a beam search, pruned nodes included."),
+    Endpoint("POST", "/api/trace", "trace", TraceBody, TraceHeader, "binary", "One forward pass: all attention maps."),
+    Endpoint(
+        "GET", "/api/trace/{trace}/tensor", "tensor", TensorQuery, TensorHeader, "binary", "The exact value of a tap."
+    ),
+    Endpoint(
+        "GET", "/api/trace/{trace}/next", "next", NextQuery, Next, "json", "The likeliest tokens at a step, by layer."
+    ),
+    Endpoint(
+        "GET", "/api/trace/{trace}/block", "block", BlockQuery, Block, "json", "The residual stream at a position."
+    ),
+    Endpoint(
+        "POST", "/api/attention-summary", "summary", SummaryBody, AttentionSummary, "json", "Statistics of every head."
+    ),
+    Endpoint("GET", "/api/runs", "list_runs", NoParameters, Runs, "json", "The training runs."),
+    Endpoint("GET", "/api/runs/{run}/metrics", "metrics", AfterQuery, Metrics, "json", "The metrics of a run."),
+    Endpoint(
+        "GET",
+        "/api/runs/{run}/probes",
+        "run_history",
+        AfterQuery,
+        AttentionHistory,
+        "binary",
+        "The attention history of a run.",
+    ),
+    Endpoint("POST", "/api/toy", "toy", ToyBody, ToyStarted, "json", "Start training a toy model."),
+)
+
+
+def request_records() -> list[type[Any]]:
+    """The dataclasses in requests, without duplicates."""
+    return list(dict.fromkeys(kind for one in ENDPOINTS for kind in records(one.request)))
+
+
+def response_records() -> list[type[Any]]:
+    """The dataclasses and TypedDicts in responses, without duplicates."""
+    kinds = (ErrorMessage, *(one.response for one in ENDPOINTS), ArrayEntry)
+    return list(dict.fromkeys(record for kind in kinds for record in records(kind)))
