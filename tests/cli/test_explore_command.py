@@ -95,4 +95,4 @@ def test_a_port_that_is_taken(regard: Any, make_model: Any, tmp_path: Path) -> N
     assert "choose another with --port" in said.err
     said = regard("explore", "--model", model, "--no-browser", "--port", 0, "--host", "nowhere.invalid")
     assert said.code == 2
-    assert "there is no address nowhere.invalid" in said.err
+    assert "cannot resolve the address nowhere.invalid" in said.err

@@ -1,18 +1,11 @@
 // The server's binary format: a little-endian header length, a JSON header, then the arrays, aligned to 8 bytes.
+import type { ArrayEntry } from "./types";
 
 export type Values = Float32Array | Uint8Array;
 
 export interface NumberArray {
   shape: number[];
   values: Values;
-}
-
-interface ArrayEntry {
-  name: string;
-  dtype: string;
-  shape: number[];
-  offset: number;
-  bytes: number;
 }
 
 export interface ArrayBundle<Header> {

@@ -2,34 +2,33 @@
 import { sliceFirstAxis, unpack, type ArrayBundle, type NumberArray } from "./arrays";
 import { ApiError, findTransport } from "./transport";
 import type {
+  AttentionHistory,
+  AttentionSummary,
   Beam,
+  BeamBody,
   Block,
-  DecodeOptions,
-  Film,
-  HeadFigures,
-  Intervention,
-  Limits,
+  BlockQuery,
   Line,
-  MetricsRow,
-  Model,
+  Metrics,
+  Models,
   Next,
-  Run,
+  Runs,
   ScoredPiece,
-  Tokens,
-  ToyState,
+  Segmentation,
+  SummaryBody,
+  TokensBody,
+  ToyBody,
+  ToyStarted,
+  TraceBody,
   TraceHeader,
+  TranslateBody,
   Translation,
 } from "./types";
 
 export const transport = findTransport();
 export { ApiError };
 
-export interface Question {
-  model: string;
-  text: string;
-  options: DecodeOptions;
-  interventions: Intervention[];
-}
+export type Question = Required<Pick<TranslateBody, "model" | "text" | "options" | "interventions">>;
 
 function query(path: string, fields: Record<string, string | number | undefined>): string {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
@@ -44,17 +43,17 @@ async function json<Response>(method: "GET" | "POST", path: string, body?: unkno
   return JSON.parse(new TextDecoder().decode(response)) as Response;
 }
 
-export const models = (): Promise<{ models: Model[]; limits: Limits }> => json("GET", "/api/models");
+export const models = (): Promise<Models> => json("GET", "/api/models");
 
-export const tokens = (model: string, text: string, side: "src" | "tgt", signal?: AbortSignal): Promise<Tokens> =>
-  json("POST", "/api/tokens", { model, text, side }, signal);
+export const tokens = (model: string, text: string, side: "src" | "tgt", signal?: AbortSignal): Promise<Segmentation> =>
+  json("POST", "/api/tokens", { model, text, side } satisfies TokensBody, signal);
 
 export const translate = (
   question: Question,
   n_best: number,
   prefix_ids: number[] | null,
   signal?: AbortSignal,
-): Promise<Translation> => json("POST", "/api/translate", { ...question, n_best, prefix_ids }, signal);
+): Promise<Translation> => json("POST", "/api/translate", { ...question, n_best, prefix_ids } satisfies TranslateBody, signal);
 
 /** As `translate`; `onPartial` receives the best hypothesis so far during the search. */
 export async function translateStreaming(
@@ -68,7 +67,7 @@ export async function translateStreaming(
   let translation: Translation | null = null;
   await transport.stream(
     "/api/translate/lines",
-    { ...question, n_best },
+    { ...question, n_best } satisfies TranslateBody,
     (text) => {
       const line = JSON.parse(text) as Line;
       if ("error" in line) throw new ApiError(line.error, line.hint);
@@ -82,7 +81,7 @@ export async function translateStreaming(
 }
 
 export const beam = (question: Question, prefix_ids: number[] | null, signal?: AbortSignal): Promise<Beam> =>
-  json("POST", "/api/beam", { ...question, prefix_ids }, signal);
+  json("POST", "/api/beam", { ...question, prefix_ids } satisfies BeamBody, signal);
 
 export interface RawTrace {
   header: TraceHeader;
@@ -90,7 +89,7 @@ export interface RawTrace {
 }
 
 export async function trace(question: Question, tgt_ids: number[] | null, signal?: AbortSignal): Promise<RawTrace> {
-  return unpack<TraceHeader>(await transport.request("POST", "/api/trace", { ...question, tgt_ids }, signal));
+  return unpack<TraceHeader>(await transport.request("POST", "/api/trace", { ...question, tgt_ids } satisfies TraceBody, signal));
 }
 
 /** One array of a trace in full precision. A file stores all heads together, so the head is selected here. */
@@ -123,21 +122,23 @@ export function parameter(
 export const next = (trace: string, step: number): Promise<Next> =>
   json("GET", query(`/api/trace/${trace}/next`, { step, k: 20 }));
 
-export const block = (trace: string, side: string, layer: number, position: number): Promise<Block> =>
+export const block = (trace: string, side: BlockQuery["side"], layer: number, position: number): Promise<Block> =>
   json("GET", query(`/api/trace/${trace}/block`, { side, layer, position }));
 
-export const attentionSummary = (trace: string): Promise<{ heads: HeadFigures[] }> =>
-  json("POST", "/api/attention-summary", { trace });
+export const attentionSummary = (trace: string): Promise<AttentionSummary> =>
+  json("POST", "/api/attention-summary", { trace } satisfies SummaryBody);
 
-export const runs = (): Promise<{ runs: Run[]; toy: ToyState | null }> => json("GET", "/api/runs");
+export const runs = (): Promise<Runs> => json("GET", "/api/runs");
 
-export const metrics = (run: string, after: number): Promise<{ rows: MetricsRow[] }> =>
+export const metrics = (run: string, after: number): Promise<Metrics> =>
   json("GET", query(`/api/runs/${encodeURIComponent(run)}/metrics`, { after }));
 
 /** The snapshots after a step in the attention history of a run or of a model. */
-export async function attentionHistory(of: "runs" | "models", name: string, after: number): Promise<ArrayBundle<Film>> {
-  return unpack<Film>(await transport.request("GET", query(`/api/${of}/${encodeURIComponent(name)}/probes`, { after }), null));
+export async function attentionHistory(of: "runs" | "models", name: string, after: number): Promise<ArrayBundle<AttentionHistory>> {
+  return unpack<AttentionHistory>(
+    await transport.request("GET", query(`/api/${of}/${encodeURIComponent(name)}/probes`, { after }), null),
+  );
 }
 
-export const toy = (task: string, seconds: number): Promise<{ run: string }> =>
-  json("POST", "/api/toy", { task, seconds });
+export const toy = (task: ToyBody["task"], seconds: number): Promise<ToyStarted> =>
+  json("POST", "/api/toy", { task, seconds } satisfies ToyBody);
