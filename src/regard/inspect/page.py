@@ -13,11 +13,11 @@ import html
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from regard import __version__
 from regard.errors import RegardError
 from regard.inspect.answers import Models
 from regard.inspect.blocks import count_layers
@@ -89,7 +89,7 @@ def required_responses(explorer: Explorer, question: Question, traced: TracedPas
     """What every panel needs."""
     passage = traced.passage
     limits = replace(explorer.limits, characters=len(passage.text))
-    yield "GET /api/models", to_json(Models((explorer.describe(MODEL),), limits, __version__))
+    yield "GET /api/models", to_json(Models((explorer.describe(MODEL),), limits, version("regard")))
     how = explorer.translator.decode_config(dict(question.options))
     n_best = how.beam if how.method == "beam" else 1
     yield "POST /api/translate", to_json(explorer.translate(question, n_best))
