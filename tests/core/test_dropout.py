@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.core.dropout import Dropout, random_bytes
+from regard.core.dropout import Dropout, byte_threshold, inverse_keep_rate, random_bytes
 
 N = 400_000
 
@@ -36,6 +36,21 @@ def test_the_rate_is_the_nearest_multiple_of_a_256th(p: float) -> None:
     assert rate < 1
     assert (rate == 0) == (p == 0)
     assert abs(rate - p) <= (1 / 512 if 1 / 512 <= p <= 1 - 3 / 512 else 1 / 256)
+
+
+@pytest.mark.parametrize(
+    ("p", "byte"), [(0.0, 0), (1e-6, 1), (0.1, 26), (26 / 256, 26), (0.3, 77), (0.5, 128), (1.0, 255)]
+)
+def test_a_probability_becomes_a_byte(p: float, byte: int) -> None:
+    assert byte_threshold(p) == byte
+    assert byte_threshold(byte / 256) == byte
+    assert inverse_keep_rate(p) == 256 / (256 - byte)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, 26, math.nan])
+def test_what_is_no_probability_is_refused(p: float) -> None:
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        Dropout(p)
 
 
 def test_survivors_are_scaled_by_the_exact_rate() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,7 +23,7 @@ from regard.decode.search import pad_sources, search
 from regard.errors import RegardError
 from regard.kernels.loader import library
 from regard.models.transformer import Transformer
-from regard.tokenizers.special_ids import BOS, EOS
+from regard.tokenizers.special_ids import BOS, EOS, PAD
 
 VOCABULARY = 96
 SHAPES: list[dict[str, object]] = [
@@ -186,6 +188,82 @@ def test_what_is_not_there_is_not_read() -> None:
             beam_search(
                 engine, pad_sources(sources, torch.device("cpu")), beam=2, length_penalty=0.6, max_lengths=[limit]
             )
+
+
+@pytest.mark.parametrize("token", [-1, VOCABULARY, 2**40])
+def test_tokens_outside_the_vocabulary_are_refused(token: int) -> None:
+    """By the engine as by the model's embeddings; the engine goes on working."""
+    model = make_model()
+    engine = engine_of(model)
+    src_BM = torch.tensor([[5, token, EOS]])
+    message = f"token {token} at position 1 is out of range: it must be from 0 to 95"
+    with pytest.raises(IndexError, match=f"source {message}"):
+        engine.begin(src_BM, 4)
+    with pytest.raises(IndexError):
+        model.begin(src_BM, 4)
+    state = engine.begin(pad_sources([[5], [6]], torch.device("cpu")), 4)
+    with pytest.raises(IndexError, match=f"target {message}"):
+        engine.step(torch.tensor([7, token]), state)
+    with pytest.raises(IndexError, match=f"row {token} at position 1 is out of range: it must be from 0 to 1"):
+        state.reorder(torch.tensor([1, token]))
+    assert engine.step(torch.tensor([7, 8]), state).isfinite().any()
+
+
+def test_what_the_engine_refuses() -> None:
+    engine = engine_of(make_model())
+    with pytest.raises(ValueError, match="source 1 of the batch is empty"):
+        engine.begin(torch.tensor([[5, EOS], [PAD, PAD]]), 4)
+    state = engine.begin(torch.tensor([[5, EOS]]), 4)
+    with pytest.raises(ValueError, match="the state has 1 rows, but there are 2 tokens"):
+        engine.step(torch.tensor([7, 8]), state)
+    with pytest.raises(ctypes.ArgumentError, match="int64"):
+        engine.step(torch.tensor([7.0]), state)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "error", "message"),
+    [
+        ([], ValueError, "give at least one"),
+        ([5, VOCABULARY], IndexError, "go from 5 to 96; the model has 96"),
+        ([-1, 5], IndexError, "go from -1 to 5; the model has 96"),
+        ([7, 6], ValueError, "ascending order"),
+        ([6, 6], ValueError, "ascending order"),
+    ],
+)
+def test_a_shortlist_that_is_none_is_refused(allowed: list[int], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        engine_of(make_model()).restricted(np.array(allowed, np.int64))
+
+
+def test_a_search_that_fits_into_no_memory_raises() -> None:
+    engine = engine_of(make_model(position="none"))
+    before = first_logits(engine, [[5, 6]])
+    with pytest.raises(MemoryError, match="could not allocate its working memory"):
+        engine.begin(torch.tensor([[5, EOS]]), 2**50)
+    assert torch.equal(first_logits(engine, [[5, 6]]), before)
+
+
+@pytest.mark.parametrize(
+    "shape", [{}, {"ffn": "gelu", "norm_order": "pre"}, {"ffn": "swiglu", "norm": "rmsnorm"}], ids=str
+)
+@pytest.mark.parametrize("form", NUMBER_FORMATS)
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_what_is_not_finite_is_so_in_the_engine(shape: dict[str, object], form: NumberFormat, wrong: float) -> None:
+    """A bad number in one source's embedding, or in one row of the output matrix: the same logits are NaN."""
+    model = make_model(d_model=36, n_heads=3, tie_embeddings="none", **shape)
+    model.src_embedding.weight[9, 3] = wrong
+    model.output.weight[20, 5] = torch.nan
+    engine, src_BM = engine_of(model, form), pad_sources([[5, 6], [8, 9, 7], [10]], torch.device("cpu"))
+    with torch.inference_mode():
+        tokens_R = torch.full((3,), BOS)
+        expected, found = model.step(tokens_R, model.begin(src_BM, 2)), engine.step(tokens_R, engine.begin(src_BM, 2))
+    assert torch.equal(found.isnan(), expected.isnan())
+    assert found[1].isnan().all()
+    assert found[[0, 2]].isnan().sum() == 2
+    how: dict[str, Any] = {"beam": 2, "length_penalty": 0.6, "max_lengths": [4, 4, 4]}
+    for searched in (model, engine):
+        with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
+            beam_search(searched, src_BM, **how)
 
 
 def test_no_more_tokens_than_there_is_room_for() -> None:

@@ -196,19 +196,27 @@ void attend(const AttentionCall<T>& c, T* weights, T* out) {
   }
 }
 
+// Masked scores have no gradient, not even in a row that is NaN.
+inline void zero_masked(float* line, const float* bounds, int64_t keys) {
+  for (int64_t m = 0; m < keys; ++m) {
+    if (bounds[m] < 0) line[m] = 0;
+  }
+}
+
 // A thread's working memory, backward.
 template <typename T>
 struct AttentionGradients {
   explicit AttentionGradients(const AttentionCall<T>& c)
       : q(c.queries, c.size), k(c.keys, c.size), v_columns(c.size, c.keys), grad(c.queries, c.size),
         dropped(c.queries, c.keys), by_scores(c.queries, c.keys), by_q(c.queries, c.size), by_memory(c.keys, c.size),
-        dropout(c.dropout_threshold, c.seed, c.keys) {}
+        dropout(c.dropout_threshold, c.seed, c.keys), bounds(c.mask, c.queries, c.keys) {}
   void clear() {
     for (Matrix* matrix : {&q, &k, &v_columns, &grad, &dropped, &by_scores, &by_q, &by_memory}) matrix->clear();
   }
 
   Matrix q, k, v_columns, grad, dropped, by_scores, by_q, by_memory;
   RowDropout dropout;
+  ScoreBounds bounds;
 };
 
 // Gradients by q, k and v, as BLHK and BMHK, from the weights that the forward pass saved and its dropout computed again.
@@ -247,6 +255,7 @@ void attend_backward(const AttentionCall<T>& c, const T* weights, const T* grad_
           for (int64_t m = 0; m < dropped.columns; m += LANES) {
             store_vector(load_vector(weight + m) * (load_vector(line + m) - mean) * c.scale, line + m);
           }
+          if (std::isnan(mean)) zero_masked(line, own.bounds.row(b, l), M);
         }
         multiply(rows_of(by_scores), L, k, M, by_q);
         scatter(by_q, grad_q + b * L * width + h * K, width, L, K);

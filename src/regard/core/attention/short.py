@@ -68,19 +68,19 @@ class _ShortAttention(torch.autograd.Function):
         weights_BHLM, out_BLHK = q_BHLK.new_empty(B, H, L, columns), q_BHLK.new_empty(B, L, H, K)
         call = _call(q_BHLK, k_BHMK, v_BHMK, mask, scale, threshold, seed)
         kernel("attention", q_BHLK.dtype)(ctypes.byref(call), weights_BHLM, out_BLHK)
-        ctx.save_for_backward(q_BHLK, k_BHMK, v_BHMK, weights_BHLM)
+        ctx.save_for_backward(q_BHLK, k_BHMK, v_BHMK, mask, weights_BHLM)
         ctx.scale, ctx.threshold, ctx.seed = scale, threshold, seed
         return out_BLHK
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_BLHK: Tensor) -> tuple[Tensor | None, ...]:
-        q_BHLK, k_BHMK, v_BHMK, weights_BHLM = ctx.saved_tensors
+        q_BHLK, k_BHMK, v_BHMK, mask, weights_BHLM = ctx.saved_tensors
         grad_BLHK = grad_BLHK.contiguous()
         grad_q_BLHK = torch.empty_like(grad_BLHK)
         B, H, M, K = k_BHMK.shape
         grad_k_BMHK, grad_v_BMHK = (k_BHMK.new_empty(B, M, H, K) for _ in range(2))
-        call = _call(q_BHLK, k_BHMK, v_BHMK, None, ctx.scale, ctx.threshold, ctx.seed)
+        call = _call(q_BHLK, k_BHMK, v_BHMK, mask, ctx.scale, ctx.threshold, ctx.seed)
         gradients = (grad_q_BLHK, grad_k_BMHK, grad_v_BMHK)
         kernel("attention_backward", q_BHLK.dtype)(ctypes.byref(call), weights_BHLM, grad_BLHK, *gradients)
         by_heads = (grad.transpose(1, 2) for grad in gradients)
