@@ -87,7 +87,7 @@ def test_a_tree_that_nobody_could_look_at_leaves_out_what_was_pruned(
     reverse: ModelTranslator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = grow(reverse, 3)
-    monkeypatch.setattr(beam_tree, "MOST_PRUNED", 5)
+    monkeypatch.setattr(beam_tree, "MAX_NODES", 5)
     tree, _ = grow(reverse, 3)
     assert len(tree.nodes) + tree.left_out == len(whole.nodes)
     assert tree.left_out > 0

@@ -312,7 +312,7 @@ def test_runs_and_their_metrics(client: Any, reverse_model: Path) -> None:
 def test_attention_through_a_training(client: Any, reverse_model: Path) -> None:
     name = reverse_model.parent.name
     header, maps = client.get(f"/api/runs/{name}/probes").arrays()
-    steps = [moment["step"] for moment in header["snapshots"]]
+    steps = [one["step"] for one in header["snapshots"]]
     assert steps == client.get("/api/runs").json["runs"][0]["checkpoints"]
     assert header["forced"]
     probe, step, written = header["probes"][0], steps[-1], header["snapshots"][-1]["written"][0]

@@ -1,4 +1,4 @@
-"""What cannot be answered is refused in a sentence; the server goes on."""
+"""Every error is answered with a status code and a sentence, and the server keeps running."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_the_longest_that_is_allowed_is_answered(client: Any) -> None:
     assert len(reply.arrays()[0]["src"]) == 331
 
 
-def test_a_fault_of_ours_is_confessed(
+def test_an_internal_error_is_a_500(
     serve: Any, deep_model: Path, page: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with serve([deep_model], tmp_path, page) as client:

@@ -97,14 +97,14 @@ def test_the_attention_history_that_a_run_recorded(tmp_path: Path) -> None:
     whole = history(*range(0, 400, 10))
     run.probes.write_bytes(encode(whole))
     header, maps = unpack(RunFolders(tmp_path).attention_history("run", -1))
-    steps = [moment["step"] for moment in header["snapshots"]]
+    steps = [one["step"] for one in header["snapshots"]]
     assert (header["name"], header["forced"]) == ("run", False)
     assert header["probes"] == [{"text": "a", "src": ["▁a", "</s>"]}]
     assert (len(steps), steps[0], steps[-1]) == (16, 0, 390)
     assert header["snapshots"][-1]["written"] == [{"tgt": ["b"], "probabilities": [0.5]}]
     assert maps["390/0/decoder.0.cross.weights"].tolist() == [[[390 % 256, 0]]]
     later, maps = unpack(RunFolders(tmp_path).attention_history("run", 380))
-    assert ([moment["step"] for moment in later["snapshots"]], len(maps)) == ([390], 1)
+    assert ([one["step"] for one in later["snapshots"]], len(maps)) == ([390], 1)
     assert RunFolders(tmp_path).describe_all()[0].recorded
 
 

@@ -1,7 +1,7 @@
-"""Word alignment read off cross-attention: which source word each target word looked at.
+"""Word alignment from cross-attention: the source word to which each target word attends most.
 
-A word starts at SentencePiece's space mark; a Chinese, Japanese or Thai piece is a word of its own, since those
-scripts, and a few more, do not mark words.
+A word starts at SentencePiece's space mark; a piece in Chinese, Japanese, Thai or another script without
+spaces is a word of its own.
 
 Shapes: L target length, M source length.
 """
@@ -22,9 +22,9 @@ UNSPACED = ("CJK UNIFIED", "CJK COMPAT", "HIRAGANA", "KATAKANA", "THAI", "LAO", 
 def word_alignment(
     weights_LM: np.ndarray, src_pieces: Sequence[str], tgt_pieces: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """(source word, target word) links, sorted: each target piece goes with the source piece it looks at most.
+    """Sorted (source word, target word) links: each target piece is linked to the source piece it attends to most.
 
-    The weights may have more rows and columns than pieces (the end of the sentence): those are not words.
+    The weights may have more rows and columns than pieces (the end token): those are ignored.
     """
     weights_LM = weights_LM[: len(tgt_pieces), : len(src_pieces)]
     if not weights_LM.size:
@@ -39,7 +39,7 @@ def word_numbers(pieces: Sequence[str]) -> list[int]:
     current, blank, after_unspaced = -1, False, True
     for piece in pieces:
         unspaced = is_unspaced(piece)
-        # A space mark that stands alone belongs to the piece after it.
+        # A lone space mark belongs to the piece after it.
         if not blank and (piece.startswith(SPACE) or unspaced or after_unspaced):
             current += 1
         numbers.append(current)

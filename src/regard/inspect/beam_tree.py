@@ -1,9 +1,9 @@
-"""The tree of a beam search: every hypothesis it considered, and what became of it.
+"""The tree of a beam search: every hypothesis it considered, and whether it was pruned or finished.
 
-An observer of `beam_search` over one sentence. A node is a token after those of its parents. Each row that is alive
-is continued with its `beam` best tokens; of all these the search takes the `beam` best, and the others are pruned.
+An observer of `beam_search` over one sentence. A node is a token after those of its parents. Each active row is
+extended by its `beam` best tokens; of all these the search takes the `beam` best, and prunes the others.
 
-Shapes: R rows alive, C continuations of a row, N candidates taken.
+Shapes: R active rows, C extensions of a row, N candidates taken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 from regard.tokenizers.special_ids import EOS
 
 State = Literal["alive", "pruned", "finished", "cut", "best"]
-MOST_PRUNED = 20_000  # nodes; a tree that nobody could look at
+MAX_NODES = 20_000  # beyond it, pruned nodes are only counted
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,19 @@ class Node:
     step: int
     id: int
     log_prob: float  # of this token
-    total: float  # of all so far
-    score: float  # total, normalised by length
+    total: float  # log-probability of all tokens so far
+    score: float  # total, divided by the length penalty
     state: State
 
 
 class BeamTree:
-    """Give `observe` to a beam search of one sentence, then what it found to `finish`."""
+    """Pass `observe` to a beam search of one sentence, then its hypotheses to `finish`."""
 
     def __init__(self, beam: int, length_penalty: float, rule: BeamRule = "paper") -> None:
         self.beam, self.length_penalty, self.rule = beam, length_penalty, rule
         self.nodes: list[Node] = []
-        self.left_out = 0  # pruned candidates beyond MOST_PRUNED
-        self.row_nodes: list[int | None] = [None]  # the node of each row alive
+        self.left_out = 0  # pruned candidates beyond MAX_NODES
+        self.row_nodes: list[int | None] = [None]  # the node of each active row
 
     def observe(self, step: BeamStep) -> None:
         number = step.active.ids.shape[1]
@@ -51,7 +51,7 @@ class BeamTree:
         alive = step.rows_R.tolist()
         for rank, node in enumerate(taken):
             if rank not in alive and self.nodes[node].state == "alive":
-                self.nodes[node] = replace(self.nodes[node], state="pruned")  # hopeless
+                self.nodes[node] = replace(self.nodes[node], state="pruned")  # it cannot win any more
         self.row_nodes = [taken[rank] for rank in alive]
 
     def add_taken(self, step: BeamStep, number: int, divisor: float) -> list[int]:
@@ -76,7 +76,7 @@ class BeamTree:
             token = int(token_RC[row, column])
             if (row, token) in known:
                 continue
-            if len(self.nodes) >= MOST_PRUNED:
+            if len(self.nodes) >= MAX_NODES:
                 self.left_out += 1
                 continue
             total = float(total_RC[row, column])
@@ -90,7 +90,7 @@ class BeamTree:
         return len(self.nodes) - 1
 
     def finish(self, found: list[Hypothesis]) -> list[int | None]:
-        """Mark the road to the best; the last node of each hypothesis that was found (None: it is empty)."""
+        """Mark the path of the best; return the last node of each hypothesis (None: it is empty)."""
         children = {(node.parent, node.id): node.node for node in self.nodes}
         ends: list[int | None] = []
         for rank, hypothesis in enumerate(found):

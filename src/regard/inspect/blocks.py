@@ -1,5 +1,5 @@
-"""One token's way up the residual stream: how long its vector is before and after each sublayer, and which units of
-a feed-forward network it excites.
+"""The residual stream of one token: norms before and after each sublayer, and the most active units of a
+feed-forward network.
 
 Shapes: D model, F feed-forward.
 """
@@ -17,14 +17,14 @@ SUBLAYERS = (("attention", "attn_out"), ("cross", "attn_out"), ("ffn", "ffn_out"
 
 @dataclass(frozen=True)
 class Stage:
-    """One sublayer, as lengths of vectors: what came in, what the sublayer adds, their sum, and what goes on."""
+    """One sublayer, as norms of vectors: its input, what it adds, their sum, and the output."""
 
     where: str
     before: float
     change: float
     resid: float
     after: float
-    cosine: float  # between what came in and what is added: −1 is erasing
+    cosine: float  # between the input and what is added; −1: it erases the input
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Unit:
 
 
 def stages(trace: Trace, side: str, position: int, pre: bool) -> list[Stage]:
-    """Every sublayer of the encoder or the decoder, from below, at one position. `pre`: norms stand before them."""
+    """Every sublayer of the encoder or the decoder at one position, in order. `pre`: the model is pre-norm."""
     stream_D = trace["src_embedded" if side == "encoder" else "tgt_embedded"][position]
     found = []
     for layer in range(count_layers(trace, side)):
@@ -60,7 +60,7 @@ def cosine(one_D: np.ndarray, other_D: np.ndarray) -> float:
 
 
 def most_active(trace: Trace, side: str, layer: int, position: int, count: int) -> list[Unit]:
-    """The units of a feed-forward network that are furthest from zero, the furthest first."""
+    """The units of a feed-forward network with the largest absolute activation, in order."""
     hidden_F = trace[f"{side}.{layer}.ffn.ffn_hidden"][position]
     order = np.argsort(-np.abs(hidden_F), kind="stable")[:count]
     return [Unit(int(unit), float(hidden_F[unit])) for unit in order]

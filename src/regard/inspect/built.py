@@ -1,4 +1,4 @@
-"""Where the built page lies in the package, and what to do where it does not."""
+"""The path of the built page in the package, and how to build it."""
 
 from __future__ import annotations
 

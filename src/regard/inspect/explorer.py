@@ -33,8 +33,8 @@ from regard.inspect.model_summary import describe_model
 from regard.inspect.parameter import pack_parameter
 from regard.inspect.passage import ExplorableTranslator, Passage, TracedPassage, describe_pieces
 from regard.inspect.patching import check_places, intervened
+from regard.inspect.search_progress import SearchProgress
 from regard.inspect.support import SUPPORT
-from regard.inspect.writing import Writing
 from regard.text.normalise import normalise
 from regard.tokenizers.segmentation import Segmentation, segment
 from regard.tokenizers.sentencepiece import SentencePieceModel
@@ -155,7 +155,7 @@ class Explorer:
             def report(kept: int, added: Sequence[tuple[int, float]]) -> None:
                 on_progress(PartialTranslation(kept, self.scored_pieces(added)))
 
-            observe = Writing(report).observe
+            observe = SearchProgress(report).observe
         found = self.search(question, self.how(question, n_best), n_best, observe)
         src = describe_pieces(self.src, self.source_ids(question.text))
         return Translation(question.text, src, tuple(map(self.alternative, found)))

@@ -1,4 +1,4 @@
-"""An attention map as a figure fit for a paper: PNG, or SVG in which text stays text."""
+"""An attention map as a figure for a paper: PNG, or SVG with selectable text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from regard.inspect.maps import AttentionMap
 
 PIXELS_PER_INCH = 300
-# Fonts with Chinese, of which the first that is there helps out the one that matplotlib brings.
+# Fonts with Chinese characters; the first that is installed is the fallback of matplotlib's own.
 CHINESE_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Micro Hei")
 
 
 @dataclass(frozen=True)
 class Drawing:
     content: bytes
-    missing: bool  # whether there are characters that no font on this machine has
+    missing: bool  # no installed font has all of the characters
 
 
 def draw_map(shown: AttentionMap, kind: str) -> Drawing:
@@ -64,7 +64,7 @@ def draw_on(figure: Any, shown: AttentionMap) -> None:
 
 
 def font_family() -> list[str]:
-    """The font that matplotlib brings, and one with Chinese if this machine has any."""
+    """Matplotlib's own font, and one with Chinese characters if there is one."""
     from matplotlib import font_manager
 
     chinese = [font for font in CHINESE_FONTS if font in font_manager.get_font_names()]

@@ -1,7 +1,7 @@
-"""One attention map with its words: which heads it shows, what stands beside its rows and above its columns.
+"""One attention map with the labels of its rows and columns.
 
-A row of the decoder is the word that is being written. It has seen only the words before it, so that the columns of
-its self-attention begin with the start of the sentence and end before the word itself.
+A row of the decoder is the token that is predicted. Its input is the tokens before it, so the columns of decoder
+self-attention start with the begin token and end before the predicted token.
 
 Shapes: L query length, M memory length, H heads, N layers.
 """
@@ -31,7 +31,7 @@ class AttentionMap:
 
 
 def attention_map(trace: Trace, kind: MapKind, layer: int | None = None, head: int | None = None) -> AttentionMap:
-    """One head, or the mean over the layers and heads that are not named; the title says which."""
+    """One head, or the mean over all layers or heads where None; the title says which."""
     weights_NHLM = all_weights(trace, kind)
     n_layers, n_heads = weights_NHLM.shape[:2]
     for name, chosen, count in (("layer", layer, n_layers), ("head", head, n_heads)):
@@ -60,5 +60,5 @@ def all_weights(trace: Trace, kind: MapKind) -> np.ndarray:
 
 
 def show(piece: str) -> str:
-    """A piece as a person reads it: a word's beginning is not marked, a lone space is."""
+    """A piece without the space mark, unless it is all there is."""
     return piece.removeprefix("▁") or piece

@@ -1,11 +1,11 @@
-"""Which patches of an image a Vision Transformer looked at, all layers together.
+"""The patches of an image to which a Vision Transformer attends, over all layers.
 
 Attention rollout (Abnar & Zuidema 2020, section 3), as the paper's own pictures are made (Dosovitskiy et al. 2021,
-section 4.5): a layer passes on half of what stood at a place and half of what the place looked at, the mean of its
-heads; one layer after the other, that is a product of matrices; its first row says how much of each patch has come to
-the class token. It is a summary, not a proof: what is brought along need not be used.
+section 4.5): each layer mixes positions by ½ (identity + the mean of its heads' weights). The product of these matrices
+over all layers has, in its first row, the share of each patch in the class token. It is a summary, not a proof: a value
+that is passed on need not be used.
 
-Shapes: H heads, L = 1 + N places, N patches.
+Shapes: H heads, L = 1 + N positions, N patches.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 
 def rollout(layers_HLL: Sequence[np.ndarray]) -> np.ndarray:
-    """share_N of each patch in what the class token has become; they add up to 1."""
-    n_places = layers_HLL[0].shape[-1]
-    kept = np.eye(n_places)
-    brought_LL = kept
+    """share_N of each patch in the class token; they sum to 1."""
+    n_positions = layers_HLL[0].shape[-1]
+    identity_LL = np.eye(n_positions)
+    mixed_LL = identity_LL
     for weights_HLL in layers_HLL:
-        brought_LL = (0.5 * weights_HLL.astype(np.float64).mean(axis=0) + 0.5 * kept) @ brought_LL
-    share_N = brought_LL[0, 1:]
+        mixed_LL = (0.5 * weights_HLL.astype(np.float64).mean(axis=0) + 0.5 * identity_LL) @ mixed_LL
+    share_N = mixed_LL[0, 1:]
     total = share_N.sum()
-    return share_N / total if total > 0 else np.full(n_places - 1, 1 / max(n_places - 1, 1))
+    return share_N / total if total > 0 else np.full(n_positions - 1, 1 / max(n_positions - 1, 1))

@@ -1,4 +1,4 @@
-"""A trace of one text: every number that a model of one text made on the way through it.
+"""A trace of one text: the values of all taps in one forward pass of a language model or encoder.
 
 Shapes: L length, H heads.
 """
@@ -29,7 +29,7 @@ class TextTrace:
         return self.values[path]
 
     def attention(self, layer: int | None = None, head: int | None = None) -> np.ndarray:
-        """weights_LL: which token looked at which, of one layer and head, or the mean over those not named."""
+        """weights_LL of one layer and head; None: the mean over all."""
         paths = [path for path in self.values if path.endswith(".attention.weights")]
         if not paths:
             raise ConfigError('this trace has no attention; record the taps "layers.*.attention.weights" too')
@@ -47,7 +47,7 @@ def trace_text(
     tokens: Sequence[str],
     patterns: Sequence[str] = ("*",),
 ) -> TextTrace:
-    """Let `run` pass the ids through the model, and keep what the taps saw; those that nothing passed are left out."""
+    """Pass the ids through the model with `run`, and record the taps; those that were not reached are left out."""
     device = next(model.parameters()).device
     with record(model, *patterns) as recording:
         run(torch.tensor([list(ids)], device=device))

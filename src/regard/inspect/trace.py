@@ -1,9 +1,9 @@
-"""A trace: one sentence and its translation, and every number the model made on the way.
+"""A trace: a sentence, its translation, and the values of all taps in one forward pass over both.
 
-The search runs on the fast path; then one teacher-forced pass over the chosen translation, with the taps heard,
-gives the insides. Attention that is looked at is computed by the reference kernel, and the trace says so.
+The search uses the fast engine; then one teacher-forced pass over its translation records the taps. Recorded attention
+is computed by the reference kernel, and the trace says so.
 
-Shapes: L target length with the end of sentence, M source length with the end of sentence, H heads, V vocabulary.
+Shapes: L target length and M source length, both with the end token; H heads, V vocabulary.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from regard.tokenizers.special_ids import BOS, EOS
 class Trace:
     """`values` has every recorded tap by its path, without the batch dimension."""
 
-    src_tokens: tuple[str, ...]  # the last one is the end of the sentence
-    tgt_tokens: tuple[str, ...]  # what was predicted, the end of the sentence last
+    src_tokens: tuple[str, ...]  # the last is the end token
+    tgt_tokens: tuple[str, ...]  # the last is the end token
     probabilities: np.ndarray  # of each target token, given those before it
     values: dict[str, np.ndarray] = field(repr=False)
     kernel: str
-    page: Callable[[], str] | None = field(default=None, repr=False, compare=False)  # the explorer's, for a notebook
+    page: Callable[[], str] | None = field(default=None, repr=False, compare=False)  # for notebooks
 
     def _repr_html_(self) -> str | None:
         """A notebook shows the trace as the explorer's page."""
@@ -42,7 +42,7 @@ class Trace:
         return self.values[path]
 
     def cross_attention(self, layer: int | None = None, head: int | None = None) -> np.ndarray:
-        """weights_LM: of one layer and head, or the mean over those not named."""
+        """weights_LM of one layer and head; None: the mean over all."""
         paths = [path for path in self.values if path.endswith(".cross.weights")]
         if not paths:
             raise ConfigError('this trace has no cross-attention; record the taps "decoder.*.cross.weights" too')
@@ -57,7 +57,7 @@ class Trace:
 
 
 def join_steps(passed: Sequence[Tensor]) -> np.ndarray:
-    """What passed a tap, without the batch. A recurrent decoder looks once a word: what it saw makes the rows."""
+    """The values of a tap without the batch. A recurrent decoder has one per token, which become rows."""
     return np.asarray(torch.cat(list(passed), dim=-2)[0].float().cpu())
 
 
@@ -70,7 +70,7 @@ def trace_translation(
     tgt_tokens: Sequence[str],
     patterns: Sequence[str] = ("*",),
 ) -> Trace:
-    """Pass a source and its translation (ids without BOS and EOS) through the model and keep what the taps saw."""
+    """Pass a source and its translation (ids without BOS and EOS) through the model and record the taps."""
     device = model.output.weight.device
     src_1M = pad_sources([src_ids], device)
     tgt_1L = torch.tensor([[BOS, *tgt_ids]], device=device)

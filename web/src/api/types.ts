@@ -195,9 +195,9 @@ export interface BeamNode {
   id: number;
   /** of this token */
   log_prob: number;
-  /** of all so far */
+  /** log-probability of all tokens so far */
   total: number;
-  /** total, normalised by length */
+  /** total, divided by the length penalty */
   score: number;
   state: "alive" | "pruned" | "finished" | "cut" | "best";
   piece: string;
@@ -337,14 +337,14 @@ export interface Next {
   lens: LensLayer[];
 }
 
-/** One sublayer, as lengths of vectors: what came in, what the sublayer adds, their sum, and what goes on. */
+/** One sublayer, as norms of vectors: its input, what it adds, their sum, and the output. */
 export interface Stage {
   where: string;
   before: number;
   change: number;
   resid: number;
   after: number;
-  /** between what came in and what is added: −1 is erasing */
+  /** between the input and what is added; −1: it erases the input */
   cosine: number;
 }
 

@@ -1,4 +1,4 @@
-"""Who leaves makes room: asked at the level of ASGI, where a connection can be closed at an exact moment."""
+"""A disconnected client frees its place in the queue. The tests call the ASGI app, to disconnect at an exact point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a translation while it is written."""
+"""Reports of a beam search while it runs."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from regard.config import DecodeConfig
 from regard.decode.search import search
 from regard.inspect.answers import PartialTranslation
 from regard.inspect.explorer import Explorer, Question
-from regard.inspect.writing import Writing, count_same
+from regard.inspect.search_progress import SearchProgress, common_prefix_length
 from regard.pipelines.model_translator import ModelTranslator
 
 TEXT = "apple baby bird blue"
 
 
 @given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
-def test_how_much_of_two_beginnings_is_the_same(one: Sequence[int], other: Sequence[int]) -> None:
-    same = count_same(one, other)
+def test_the_common_prefix(one: Sequence[int], other: Sequence[int]) -> None:
+    same = common_prefix_length(one, other)
     assert one[:same] == other[:same]
     assert same in (len(one), len(other)) or one[same] != other[same]
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_every_word_is_told_and_adds_up_to_the_translation(reverse: ModelTranslator, beam: int) -> None:
+def test_the_reports_add_up_to_the_translation(reverse: ModelTranslator, beam: int) -> None:
     written: list[tuple[int, float]] = []
     lengths: list[int] = []
 
-    def tell(kept: int, added: list[tuple[int, float]]) -> None:
+    def report(kept: int, added: list[tuple[int, float]]) -> None:
         written[kept:] = added
         lengths.append(len(written))
 
     sources = reverse.tokenizer.encode_src([TEXT])
-    [[best]] = search(reverse.searcher, sources, DecodeConfig(beam=beam), reverse.device, observe=Writing(tell).observe)
+    [[best]] = search(
+        reverse.searcher, sources, DecodeConfig(beam=beam), reverse.device, observe=SearchProgress(report).observe
+    )
     assert lengths[: len(best.ids)] == list(range(1, len(best.ids) + 1))
     beginning = written[: len(best.ids)]
     assert tuple(number for number, _ in beginning) == best.ids

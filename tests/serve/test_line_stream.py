@@ -1,4 +1,4 @@
-"""A translation that is followed while it is written: real chunks on a real socket."""
+"""A translation that is sent while the search runs: real chunks on a real socket."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def chunks(port: int, body: dict[str, Any]) -> tuple[int, list[bytes]]:
 
 
 def written(lines: list[dict[str, Any]]) -> list[list[str]]:
-    """What stood there after each line but the last."""
+    """The hypothesis after each line but the last."""
     states: list[list[str]] = []
     for line in lines[:-1]:
         before = states[-1] if states else []
@@ -54,10 +54,10 @@ def written(lines: list[dict[str, Any]]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 3, "length_penalty": 0.0}])
-def test_words_come_one_by_one_and_end_in_the_translation(client: Any, options: dict[str, Any]) -> None:
+def test_tokens_are_sent_one_by_one_and_end_in_the_translation(client: Any, options: dict[str, Any]) -> None:
     status, sent = chunks(client.port, {"text": TEXT, "options": options, "n_best": 1})
     assert status == 200
-    assert all(chunk.endswith(b"\n") and chunk.count(b"\n") == 1 for chunk in sent)  # each went out by itself
+    assert all(chunk.endswith(b"\n") and chunk.count(b"\n") == 1 for chunk in sent)  # one chunk per line
     lines = [json.loads(chunk) for chunk in sent]
     whole = client.post("/api/translate", {"text": TEXT, "options": options, "n_best": 1}).json
     assert lines[-1] == {"translation": whole}
@@ -68,14 +68,14 @@ def test_words_come_one_by_one_and_end_in_the_translation(client: Any, options: 
     assert lines[0]["added"] == [{**first, "log_prob": pytest.approx(first["log_prob"], abs=1e-5)}]
 
 
-def test_what_was_written_may_be_written_otherwise(client: Any) -> None:
-    """A model that has learnt nothing changes its mind; the lines say how much of it still stands."""
+def test_the_best_hypothesis_may_change(client: Any) -> None:
+    """The best hypothesis of an untrained model changes; the lines say how many tokens are unchanged."""
     _, sent = chunks(client.port, {"model": "1", "text": TEXT, "options": {"beam": 8}})
     lines = [json.loads(chunk) for chunk in sent]
     assert [len(state) for state in written(lines)] == list(range(1, len(lines)))
 
 
-def test_a_draw_has_its_last_line_only(client: Any, reverse: ModelTranslator) -> None:
+def test_sampling_sends_the_last_line_only(client: Any, reverse: ModelTranslator) -> None:
     options = {"method": "sample", "seed": 3}
     _, [line] = chunks(client.port, {"text": TEXT, "options": options})
     found = json.loads(line)["translation"]["alternatives"][0]["text"]
@@ -96,15 +96,15 @@ def test_what_cannot_be_answered_is_refused_before_the_first_line(client: Any) -
         assert words in json.loads(said)["error"]
 
 
-def test_a_search_that_nobody_follows_is_stopped(deep_model: Path, tmp_path: Path) -> None:
-    """Who leaves after the first line frees the worker: asked at the level of ASGI, to leave at an exact moment."""
+def test_disconnecting_cancels_the_search(deep_model: Path, tmp_path: Path) -> None:
+    """Disconnecting after the first line frees the worker. It calls the ASGI app, to disconnect at an exact point."""
     workers, toy = Workers(threads=1), ToyTraining(tmp_path)
     api = Api(LoadedModels([deep_model]), RunFolders(tmp_path), toy, TraceCache())
     steps: list[str] = []
     left = threading.Event()
 
     def slowly(path: str, _: Tensor) -> None:
-        """The model waits in its second step until the reader has gone."""
+        """The model waits in its second step until the client has disconnected."""
         steps.append(path)
         if len(steps) == 2:
             assert left.wait(60)
