@@ -21,7 +21,6 @@ from regard.config import (
     T5Config,
     TransformerConfig,
     convert,
-    with_vocabulary,
 )
 from regard.config.recipe import load_recipe
 from regard.config.support import MultipleOf, SomeOf, Support, Table, any_value
@@ -207,7 +206,7 @@ def expected_refusals(config: FamilyConfig) -> set[str]:
 
 def test_the_ledger_counts_every_family() -> None:
     for kind in get_args(FamilyConfig):
-        config = with_vocabulary(kind(), 40)
+        config = kind().with_vocabulary(40)
         total = sum(parameter.numel() for parameter in build_model(config).parameters())
         assert ledger.ledger(config).total == total
 

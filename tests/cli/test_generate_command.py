@@ -83,10 +83,10 @@ def test_wrong_options(regard: Any, gpt: Path, bert: Path) -> None:
     assert regard("generate", "a", "--model", gpt, "--n", 0).code == 2
     said = regard("generate", "a", "--model", bert)
     assert said.code == 2
-    assert "a bert model does not generate text: it reads, with regard fill" in said.err
+    assert "a bert model does not generate text: it predicts masked tokens, with regard fill" in said.err
     said = regard("translate", "a", "--model", gpt)
     assert said.code == 2
-    assert "a gpt model does not translate: it goes on with a text, with regard generate" in said.err
+    assert "a gpt model does not translate: it generates text, with regard generate" in said.err
 
 
 def test_blanks(regard: Any, bert: Path, tmp_path: Path) -> None:

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.spans import corrupt_spans, restore_spans, split_evenly
+from regard.data.spans import Corrupted, corrupt_spans, split_evenly
 
 SENTINELS = range(1000, 1100)
+
+
+def restore_spans(corrupted: Corrupted, sentinels: Sequence[int]) -> list[int]:
+    """The text that was corrupted, from source and target."""
+    taken: dict[int, list[int]] = {}
+    current: list[int] = []
+    known = set(sentinels)
+    for token in corrupted.target:
+        if token in known:
+            current = taken.setdefault(token, [])
+        else:
+            current.append(token)
+    return [one for token in corrupted.source for one in (taken.get(token, []) if token in known else [token])]
 
 
 @given(

@@ -83,7 +83,7 @@ def test_the_same_logits(tmp_path: Path, changes: dict[str, Any]) -> None:
 
 def test_the_published_settings_are_understood() -> None:
     """As they stand in the config.json that DeepSeek published: the preset, with its stretched positions."""
-    from regard.config import PRESETS, VOCABULARIES, DeepSeekConfig, FamilyConfig, convert, with_vocabulary
+    from regard.config import PRESETS, VOCABULARIES, DeepSeekConfig, FamilyConfig, convert
     from regard.interop.huggingface.deepseek import deepseek_config
     from regard.interop.huggingface.folder import HuggingFaceConfig
 
@@ -100,7 +100,7 @@ def test_the_published_settings_are_understood() -> None:
         "rope_theta": 10000, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "tie_word_embeddings": False,
         "topk_group": 4, "topk_method": "noaux_tc", "v_head_dim": 128, "vocab_size": 129280,
     }  # fmt: skip
-    preset = with_vocabulary(convert(FamilyConfig, PRESETS["deepseek-v3"], "model"), VOCABULARIES["deepseek-v3"])
+    preset = convert(FamilyConfig, PRESETS["deepseek-v3"], "model").with_vocabulary(VOCABULARIES["deepseek-v3"])
     assert isinstance(preset, DeepSeekConfig)
     assert deepseek_config(HuggingFaceConfig(published, Path("config.json"))) == preset
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.config import PRESETS, VOCABULARIES, BertConfig, FamilyConfig, build, convert, to_dict, with_vocabulary
+from regard.config import PRESETS, VOCABULARIES, BertConfig, FamilyConfig, build, convert, to_dict
 from regard.core.taps import record, tap_paths
 from regard.errors import ConfigError
 from regard.models.bert import Bert
@@ -111,7 +111,7 @@ def test_a_head_that_is_not_there_says_so() -> None:
         bare.class_logits(hidden)
     with pytest.raises(ConfigError, match="no pooler"):
         bare.pool(hidden)
-    with pytest.raises(ConfigError, match=r"model.heads has 'next', which looks at the pooler"):
+    with pytest.raises(ConfigError, match=r"model.heads has 'next', which needs the pooler"):
         BertConfig(heads=("next",), pooler=False)
     with pytest.raises(ConfigError, match="names a head twice"):
         BertConfig(heads=("tags", "tags"))
@@ -125,7 +125,7 @@ def test_settings_survive_being_written() -> None:
 
 
 def test_the_published_size() -> None:
-    config = with_vocabulary(convert(FamilyConfig, PRESETS["bert-base"], "bert-base"), VOCABULARIES["bert-base"])
+    config = convert(FamilyConfig, PRESETS["bert-base"], "bert-base").with_vocabulary(VOCABULARIES["bert-base"])
     book = ledger(config)
     assert book.total == 109_482_240
     whole = ledger(BertConfig(**{**SIZES, "heads": ALL}))  # type: ignore[arg-type]
@@ -135,7 +135,9 @@ def test_the_published_size() -> None:
 def test_it_does_not_translate() -> None:
     config = BertConfig(**SIZES)  # type: ignore[arg-type]
     assert isinstance(build_model(config), Bert)
-    with pytest.raises(ConfigError, match="a bert model does not translate: it reads, with regard fill"):
+    with pytest.raises(
+        ConfigError, match="a bert model does not translate: it predicts masked tokens, with regard fill"
+    ):
         translation_model(config)
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.config import PRESETS, VOCABULARIES, FamilyConfig, GptConfig, convert, with_vocabulary
+from regard.config import PRESETS, VOCABULARIES, FamilyConfig, GptConfig, convert
 from regard.core.taps import record, tap_paths
 from regard.errors import ConfigError
 from regard.models.build import build_model, translation_model
@@ -136,16 +136,14 @@ def test_it_can_learn() -> None:
 
 @pytest.mark.parametrize(("preset", "total"), [("gpt2", 124_439_808), ("gpt3", 174_604_259_328)])
 def test_the_published_sizes(preset: str, total: int) -> None:
-    config = with_vocabulary(convert(FamilyConfig, PRESETS[preset], preset), VOCABULARIES[preset])
+    config = convert(FamilyConfig, PRESETS[preset], preset).with_vocabulary(VOCABULARIES[preset])
     assert ledger(config).total == total
 
 
 def test_it_does_not_translate() -> None:
     config = GptConfig(**SIZES)  # type: ignore[arg-type]
     assert isinstance(build_model(config), Gpt)
-    with pytest.raises(
-        ConfigError, match="a gpt model does not translate: it goes on with a text, with regard generate"
-    ):
+    with pytest.raises(ConfigError, match="a gpt model does not translate: it generates text, with regard generate"):
         translation_model(config)
     with pytest.raises(ConfigError, match=r"set model\.vocab_size"):
         ledger(GptConfig())

@@ -16,14 +16,13 @@ from regard.config import (
     TransformerConfig,
     ViTConfig,
     convert,
-    with_vocabulary,
 )
 from regard.models.build import build_model
 from regard.models.ledger import Ledger, ledger
 
 
 def preset(name: str) -> Ledger:
-    return ledger(with_vocabulary(convert(FamilyConfig, PRESETS[name], "model"), VOCABULARIES.get(name, 0)))
+    return ledger(convert(FamilyConfig, PRESETS[name], "model").with_vocabulary(VOCABULARIES.get(name, 0)))
 
 
 def test_deepseek_v3_is_671_billion_of_which_37_are_active() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.config import PRESETS, VOCABULARIES, FamilyConfig, convert, with_vocabulary
+from regard.config import PRESETS, VOCABULARIES, FamilyConfig, convert
 from regard.core.taps import record
 from regard.errors import ConfigError
 from regard.models.build import translation_model
@@ -68,7 +68,7 @@ def test_it_learns_to_copy(small: Any) -> None:
 
 def test_the_sizes_that_were_published() -> None:
     for name, millions in (("t5-small", 60.5), ("t5-base", 222.9)):
-        config: FamilyConfig = with_vocabulary(convert(FamilyConfig, PRESETS[name], name), VOCABULARIES[name])
+        config: FamilyConfig = convert(FamilyConfig, PRESETS[name], name).with_vocabulary(VOCABULARIES[name])
         assert ledger(config).total / 1e6 == pytest.approx(millions, abs=0.05)
 
 

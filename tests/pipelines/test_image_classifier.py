@@ -119,6 +119,6 @@ def test_a_translator_refuses_it(tmp_path: Path) -> None:
     from regard import Translator
 
     write(tmp_path / "m")
-    with pytest.raises(ConfigError, match="a vit model does not translate: it looks at images, with regard classify"):
+    with pytest.raises(ConfigError, match="a vit model does not translate: it classifies images, with regard classify"):
         Translator(tmp_path / "m")
     assert isinstance(build_model(CONFIG), ViT)

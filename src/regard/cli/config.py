@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import click
 
@@ -68,22 +68,23 @@ def check(recipe: Path, overrides: tuple[str, ...], no_data: bool) -> None:
 
 def check_data(run: RunConfig) -> None:
     """Raise the errors that `regard train` would raise before the first step."""
-    from regard.config import BertConfig, DeepSeekConfig, GptConfig, T5Config, ViTConfig, learns_from_text
+    from regard.config import ViTConfig
     from regard.data.examples import prepare_images
     from regard.data.texts import check_texts
 
     initial = check_initial_model(run)
-    match run.model:
-        case ViTConfig():
+    match run.task:
+        case "image_classification":
+            assert isinstance(run.model, ViTConfig)
             prepare_images(run.data, run.model)
-        case BertConfig(heads=heads) if "classes" in heads or "masked" not in heads:
+        case "text_classification" | None:
             check_labels(run, initial)
-        case GptConfig() | DeepSeekConfig() | BertConfig():
+        case "language_modelling" | "masked_language_modelling" | "span_corruption":
             check_texts(run.data)
-        case T5Config() if learns_from_text(run.data):
-            check_texts(run.data)
-        case _:
+        case "translation":
             check_pairs(run.data)
+        case _:
+            assert_never(run.task)
 
 
 def check_initial_model(run: RunConfig) -> ModelDescription | None:

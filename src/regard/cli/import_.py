@@ -22,8 +22,7 @@ def command(folder: Path, output: Path) -> None:
       regard import bert-base-chinese -o bert
     """
     from regard.interop.huggingface.imports import import_folder
-    from regard.models.build import use_of
 
     imported = import_folder(folder, output, lambda text: click.echo(text, err=True))
     count = sum(array.size for array in imported.weights.values())
-    click.echo(f"wrote {output}: {count:,} parameters; {use_of(imported.description.model)}")
+    click.echo(f"wrote {output}: {count:,} parameters; {imported.description.model.use}")

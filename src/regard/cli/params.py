@@ -67,7 +67,7 @@ def command(what: str, vocab: int | None, every: bool, as_json: bool) -> None:
 
 def find_model(what: str, vocab: int | None) -> tuple[FamilyConfig, str]:
     """The model of a preset, recipe or folder, and a description of its vocabulary."""
-    from regard.config import PRESETS, VOCABULARIES, FamilyConfig, convert, with_vocabulary
+    from regard.config import PRESETS, VOCABULARIES, FamilyConfig, convert
     from regard.config.recipe import load_recipe
     from regard.model_folder.folder import read_description
 
@@ -75,7 +75,7 @@ def find_model(what: str, vocab: int | None) -> tuple[FamilyConfig, str]:
         size = vocab or VOCABULARIES.get(what, PAPER_VOCABULARY)
         whose = "its own" if what in VOCABULARIES else "the paper's"
         note = "" if vocab else f", {whose} (change it with --vocab)"
-        model = with_vocabulary(convert(FamilyConfig, PRESETS[what], what), size)
+        model = convert(FamilyConfig, PRESETS[what], what).with_vocabulary(size)
         sizes = vocabulary_text(model)
         return model, f"{sizes}{note}" if sizes else ""
     path = Path(what)
@@ -92,13 +92,12 @@ def find_model(what: str, vocab: int | None) -> tuple[FamilyConfig, str]:
 
 def size_recipe(run: RunConfig, vocab: int | None) -> tuple[FamilyConfig, str]:
     """A recipe's model with the vocabulary that training would give it, as far as it is known."""
-    from regard.config import vocabulary_sizes, with_vocabulary
     from regard.data.prepare import ready_tokenizer
 
     model, tokenizer = run.model, run.data.tokenizer
     if vocab:
         src, tgt, note = vocab, vocab, ""
-    elif all(vocabulary_sizes(model)):
+    elif all(model.vocabulary_sizes):
         return model, ""
     elif not tokenizer.files:
         src = tgt = tokenizer.vocab_size
@@ -110,14 +109,12 @@ def size_recipe(run: RunConfig, vocab: int | None) -> tuple[FamilyConfig, str]:
         except ConfigError:
             src = tgt = PAPER_VOCABULARY
             note = f", the paper's, since {' and '.join(tokenizer.files)} cannot be read (change it with --vocab)"
-    return with_vocabulary(model, src, tgt), note
+    return model.with_vocabulary(src, tgt), note
 
 
 def vocabulary_text(model: FamilyConfig) -> str:
     """Empty for a model of images."""
-    from regard.config import vocabulary_sizes
-
-    sizes = vocabulary_sizes(model)
+    sizes = model.vocabulary_sizes
     if len(set(sizes)) < 2:
         return "".join(f"{size:,}" for size in set(sizes))
     return f"{sizes[0]:,} (source) and {sizes[1]:,} (target)"

@@ -29,7 +29,6 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
     """
     from regard.cli.display import choose_display
     from regard.config.recipe import load_recipe
-    from regard.models.build import use_of
     from regard.train import launch
     from regard.train.run_folder import RunFolder
 
@@ -43,4 +42,4 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
         location = ["--run", str(run_path)] if run_path else []
         click.echo(f"resume with: {shlex.join(['regard', 'train', str(recipe), *changes, *location, '--resume'])}")
         raise click.exceptions.Exit(130)
-    click.echo(f"try it: {use_of(run.model).command} --model {outcome.model}")
+    click.echo(f"try it: {run.model.use.command} --model {outcome.model}")

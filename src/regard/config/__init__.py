@@ -25,11 +25,11 @@ from regard.config.models import (
     RecurrentConfig,
     T5Config,
     TiedEmbeddings,
+    TrainingTask,
     TransformerConfig,
     TranslationConfig,
+    Use,
     ViTConfig,
-    vocabulary_sizes,
-    with_vocabulary,
 )
 from regard.config.parsing import (
     build,
@@ -100,8 +100,10 @@ __all__ = [
     "TokenizerKind",
     "ToyTask",
     "TrainConfig",
+    "TrainingTask",
     "TransformerConfig",
     "TranslationConfig",
+    "Use",
     "ViTConfig",
     "build",
     "convert",
@@ -109,6 +111,4 @@ __all__ = [
     "listed",
     "suggestion",
     "to_dict",
-    "vocabulary_sizes",
-    "with_vocabulary",
 ]

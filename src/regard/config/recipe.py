@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import PRESETS, CorpusConfig, DataConfig, RunConfig, TransformerConfig, build, suggestion, to_dict
+from regard.config.effects import check_effects
 from regard.config.parsing import rename_former_keys
 from regard.errors import ConfigError
 
@@ -59,7 +60,14 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def run_from_dict(tree: Mapping[str, Any]) -> RunConfig:
-    """A RunConfig from nested dictionaries, the preset filled in, every key and value checked."""
+    """A RunConfig from nested dictionaries, the preset filled in; settings without effect are refused."""
+    run = stored_run(tree)
+    check_effects(run)
+    return run
+
+
+def stored_run(tree: Mapping[str, Any]) -> RunConfig:
+    """A RunConfig from nested dictionaries, as a run folder stores them: settings without effect are let pass."""
     tree = dict(rename_former_keys(RunConfig, tree, ""))
     model = dict(tree["model"]) if isinstance(tree.get("model"), dict) else tree.get("model", {})
     if isinstance(model, dict) and "preset" in model:

@@ -1,7 +1,6 @@
-"""The settings of a run: frozen dataclasses. They import nothing heavy and know nothing of the rest of the package.
+"""The settings of a run: frozen dataclasses that import nothing heavy.
 
-Those of a model are in families.py, one a family; how all of them are built from plain values is in strict.py.
-What others need of either they take from here.
+Those of a model are in `models/`, one module per family; `parsing.py` builds all of them from plain values.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ from typing import Literal
 
 from regard.config.models import (
     ONE_VOCABULARY,
-    BertConfig,
     FamilyConfig,
+    TrainingTask,
     TransformerConfig,
     TranslationConfig,
-    ViTConfig,
 )
-from regard.config.parsing import setting
+from regard.config.parsing import listed, setting
 from regard.errors import ConfigError
 
 TokenizerKind = Literal["bpe", "unigram", "characters"]  # characters: for models of one text
@@ -174,25 +172,12 @@ def learns_from_text(data: DataConfig) -> bool:
     return any(corpus.text for corpus in data.train)
 
 
-def check_metric(model: FamilyConfig, data: DataConfig, metric: Metric) -> None:
-    """Raise for one that a model is not measured by: no validation would ever be the best."""
-    metrics: tuple[Metric, ...] = ("loss",)
-    if isinstance(model, TranslationConfig) and not learns_from_text(data):
-        metrics += ("bleu", "chrf")
-    elif isinstance(model, ViTConfig) or (isinstance(model, BertConfig) and "classes" in model.heads):
-        metrics += ("accuracy",)
-    if metric not in metrics:
-        raise ConfigError(f"train.metric = {metric!r}, but what this model learns is measured by: {', '.join(metrics)}")
-
-
-def check_one_text(data: DataConfig, train: TrainConfig) -> None:
-    """Raise for what only translators have."""
-    only = {"data.tokenizer.dropout": data.tokenizer.dropout, "train.probes": train.probes}
-    for name, value in only.items():
-        if value:
-            raise ConfigError(f"{name} is for learning to translate, which this model does not: leave it out")
-    if any(corpus.prefix and corpus.text for corpus in (*data.train, *data.valid, *data.test)):
-        raise ConfigError("`prefix` is put before the sources of pairs, and running text has none: leave it out")
+# What a validation measures besides the loss.
+METRICS: dict[TrainingTask | None, tuple[Metric, ...]] = {
+    "translation": ("bleu", "chrf"),
+    "text_classification": ("accuracy",),
+    "image_classification": ("accuracy",),
+}
 
 
 @dataclass(frozen=True)
@@ -202,18 +187,29 @@ class RunConfig:
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
+    @property
+    def task(self) -> TrainingTask | None:
+        """What training teaches the model; None: it has no head that can be trained."""
+        return self.model.task(learns_from_text(self.data))
+
     def __post_init__(self) -> None:
-        check_metric(self.model, self.data, self.train.metric)
+        metrics = ("loss", *METRICS.get(self.task, ()))
+        if self.train.metric not in metrics:
+            raise ConfigError(
+                f"train.metric = {self.train.metric!r} is not measured for this model; "
+                f"it may be one of {listed(metrics)}"
+            )
         if self.train.patience and not self.data.valid:
-            raise ConfigError("train.patience waits for a better validation, and there is no [[data.valid]] to look at")
-        if not isinstance(self.model, TranslationConfig) or learns_from_text(self.data):
-            check_one_text(self.data, self.train)
+            raise ConfigError(
+                f"train.patience = {self.train.patience} stops training by the validation score, and there is no "
+                f"[[data.valid]]: add one, or remove train.patience"
+            )
         if not isinstance(self.model, TranslationConfig):
             return
         tokenizer = self.data.tokenizer
         if tokenizer.kind == "characters":
             raise ConfigError(
-                "data.tokenizer.kind = 'characters' is for models of one text: translators have 'bpe' or 'unigram'"
+                "data.tokenizer.kind = 'characters' is for language models: translation models use 'bpe' or 'unigram'"
             )
         joint = len(tokenizer.files) == 1 if tokenizer.files else tokenizer.joint
         if self.model.tie_embeddings in ("all", "inputs") and not joint:
@@ -223,6 +219,6 @@ class RunConfig:
         if self.data.filters.max_tokens >= self.model.max_positions:
             raise ConfigError(
                 f"model.max_positions = {self.model.max_positions} learned positions are too few for sentences of up "
-                f"to data.filters.max_tokens = {self.data.filters.max_tokens} pieces and their end: raise the one, "
-                f"or lower the other"
+                f"to data.filters.max_tokens = {self.data.filters.max_tokens} tokens and EOS: raise the "
+                f"former, or lower the latter"
             )

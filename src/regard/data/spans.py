@@ -54,16 +54,3 @@ def split_evenly(total: int, parts: int, draw: random.Random) -> list[int]:
     """Lengths of at least 1 that sum to `total`, every way to do that being as likely as another."""
     cuts = sorted(draw.sample(range(1, total), parts - 1))
     return [end - start for start, end in zip([0, *cuts], [*cuts, total], strict=True)]
-
-
-def restore_spans(corrupted: Corrupted, sentinels: Sequence[int]) -> list[int]:
-    """The text again: what a model that predicts the target rightly has understood."""
-    taken: dict[int, list[int]] = {}
-    current: list[int] = []
-    known = set(sentinels)
-    for token in corrupted.target:
-        if token in known:
-            current = taken.setdefault(token, [])
-        else:
-            current.append(token)
-    return [one for token in corrupted.source for one in (taken.get(token, []) if token in known else [token])]

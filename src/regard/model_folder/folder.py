@@ -115,8 +115,7 @@ def read_tokenizer(folder: Path, model: settings.FamilyConfig) -> dict[str, byte
     for names in TOKENIZER_FILES:
         if all((folder / name).is_file() for name in names):
             return {name: (folder / name).read_bytes() for name in names}
-    # Images need none; and the tokenizer of an imported DeepSeek is not one that Regard has.
-    if isinstance(model, settings.ViTConfig | settings.DeepSeekConfig):
+    if not model.needs_tokenizer:
         return {}
     known = "; ".join(" and ".join(names) for names in TOKENIZER_FILES)
     raise ModelFolderError(f"{folder} is not a whole model folder: it has no tokenizer, which would be {known}")

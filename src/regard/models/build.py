@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 from torch import nn
@@ -59,35 +58,4 @@ def fitting(model: nn.Module, kind: type[Kind], config: FamilyConfig, purpose: s
     """The model, if it is of this kind and so fit for `purpose`, a verb."""
     if isinstance(model, kind):
         return model
-    raise ConfigError(f"a {config.family} model does not {purpose}: {use_of(config)}")
-
-
-@dataclass(frozen=True)
-class Use:
-    """What a model does, and the words that call it."""
-
-    does: str
-    command: str
-
-    def __str__(self) -> str:
-        return f"it {self.does}, with {self.command}"
-
-
-def use_of(config: FamilyConfig) -> Use:
-    match config:
-        case TransformerConfig() | RecurrentConfig() | T5Config():
-            return Use("translates", 'regard translate "…"')
-        case GptConfig() | DeepSeekConfig():
-            return Use("goes on with a text", 'regard generate "…"')
-        case BertConfig(heads=heads) if "classes" in heads or "tags" in heads:
-            return Use("reads", 'regard classify "…"')
-        case BertConfig(heads=heads) if "masked" in heads:
-            return Use("reads", 'regard fill "… [MASK] …"')
-        case BertConfig():
-            return Use(
-                "reads", "regard.TextEncoder in Python: without a head it says no more than which texts are alike"
-            )
-        case ViTConfig():
-            return Use("looks at images", "regard classify PICTURE")
-        case _:
-            assert_never(config)
+    raise ConfigError(f"a {config.family} model does not {purpose}: {config.use}")

@@ -25,7 +25,6 @@ from regard.config import (
     TransformerConfig,
     TranslationConfig,
     ViTConfig,
-    vocabulary_sizes,
 )
 from regard.config.support import FEED_FORWARDS, FULL_ONLY, MOE, SomeOf, Support, any_value
 from regard.core.attention.additive import AdditiveAttention, DotAttention
@@ -173,7 +172,7 @@ class Ledger:
 def ledger(config: FamilyConfig) -> Ledger:
     """The parameters of the model that `config` describes."""
     SUPPORT.check(config)
-    if not all(vocabulary_sizes(config)):
+    if not all(config.vocabulary_sizes):
         both = "model.src_vocab_size and model.tgt_vocab_size"
         raise ConfigError(
             "the size of the vocabulary is not known yet: set "

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from regard.config import (
-    BertConfig,
-    CorpusConfig,
-    DeepSeekConfig,
-    FamilyConfig,
-    GptConfig,
-    RecurrentConfig,
-    RunConfig,
-    T5Config,
-    TransformerConfig,
-    TranslationConfig,
-    ViTConfig,
-)
+from regard.config import CorpusConfig, RunConfig
 from regard.data.corpus import corpus_name
 from regard.model_folder.model_card import CardHead
 
@@ -27,8 +15,8 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
     lines = [
         f"# {purpose_of(run)}",
         "",
-        f"{kind_of(model)} trained with Regard: {layers_of(model)} layers, "
-        f"d_model {model.d_model}, {sizes_of(model)}, {n_parameters:,} parameters.",
+        f"{model.title} trained with Regard: {model.layers} layers, "
+        f"d_model {model.d_model}, {model.sizes}, {n_parameters:,} parameters.",
         "",
         "## Data",
         "",
@@ -50,60 +38,23 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
 
 
 def purpose_of(run: RunConfig) -> str:
-    data, model = run.data, run.model
+    data = run.data
     language = f", {data.src_lang}" if data.src_lang else ""
-    match model:
-        case TransformerConfig() | T5Config() | RecurrentConfig():
+    match run.task:
+        case "translation" | "span_corruption":
             return f"{data.src_lang or 'source'} → {data.tgt_lang or 'target'} translation"
-        case GptConfig() | DeepSeekConfig():
-            return f"Going on with a text{language}"
-        case BertConfig():
-            return ("What a text is" if "classes" in model.heads else "Hidden words") + language
-        case ViTConfig():
-            return "What is in a picture"
+        case "language_modelling":
+            return f"Text generation{language}"
+        case "masked_language_modelling":
+            return f"Masked language model{language}"
+        case "text_classification":
+            return f"Text classification{language}"
+        case "image_classification":
+            return "Image classification"
+        case None:
+            return f"Text embeddings{language}"
         case _:
-            assert_never(model)
-
-
-def kind_of(model: FamilyConfig) -> str:
-    match model:
-        case TransformerConfig():
-            return "A Transformer"
-        case T5Config():
-            return "A T5"
-        case RecurrentConfig():
-            cells = {"rnn": "A plain recurrent network", "gru": "A GRU network", "lstm": "An LSTM network"}
-            return cells[model.cell]
-        case GptConfig():
-            return "A GPT"
-        case DeepSeekConfig():
-            return "A DeepSeek model"
-        case BertConfig():
-            return "A BERT"
-        case ViTConfig():
-            return "A Vision Transformer"
-        case _:
-            assert_never(model)
-
-
-def layers_of(model: FamilyConfig) -> str:
-    if isinstance(model, TranslationConfig):
-        return f"{model.n_encoder_layers}+{model.n_decoder_layers}"
-    return str(model.n_layers)
-
-
-def sizes_of(model: FamilyConfig) -> str:
-    match model:
-        case TransformerConfig():
-            return f"{model.n_heads} heads, d_ff {model.d_ff}"
-        case T5Config():
-            return f"{model.n_heads} heads of {model.head_size}, d_ff {model.d_ff}"
-        case RecurrentConfig():
-            return "without attention" if model.attention == "none" else f"{model.attention} attention"
-        case GptConfig() | DeepSeekConfig() | BertConfig() | ViTConfig():
-            return f"{model.n_heads} heads, d_ff {model.d_ff}"
-        case _:
-            assert_never(model)
+            assert_never(run.task)
 
 
 def corpus_line(corpus: CorpusConfig) -> str:

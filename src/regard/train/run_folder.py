@@ -23,7 +23,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from regard.config import RunConfig, to_dict
-from regard.config.recipe import run_from_dict
+from regard.config.recipe import stored_run
 from regard.errors import ConfigError, RunError
 from regard.model_folder.atomic import atomic_write, remove_folder, remove_leftovers
 from regard.model_folder.folder import FORMAT_VERSION, PROBES, load_json
@@ -128,7 +128,7 @@ class RunFolder:
             version = content.pop("format_version")
             if version > FORMAT_VERSION:
                 raise RunError(f"{self.path} was written by a newer Regard (format {version}); update Regard")
-            return run_from_dict(content)
+            return stored_run(content)
         except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
             raise RunError(f"{self.config} is not that of a run: {error}") from None
 

@@ -18,7 +18,6 @@ from regard.config import (
     TransformerConfig,
     ViTConfig,
     learns_from_text,
-    with_vocabulary,
 )
 from regard.data.examples import PreparedImages, PreparedLabels, prepare_images, prepare_labels
 from regard.data.prepare import Prepared, Say, prepare
@@ -92,7 +91,7 @@ def saved_labels(saved: ModelDescription | None) -> tuple[str, ...]:
 
 def fill_sizes(run: RunConfig, src: int, tgt: int | None = None) -> RunConfig:
     """The run with the vocabulary sizes that its tokenizer has."""
-    return dataclasses.replace(run, model=with_vocabulary(run.model, src, tgt))
+    return dataclasses.replace(run, model=run.model.with_vocabulary(src, tgt))
 
 
 def build_task(run: RunConfig, prepared: AnyPrepared, device: torch.device, say: Say) -> Task:
