@@ -111,7 +111,7 @@ def test_the_examples_in_the_docstring() -> None:
     assert runner.run(examples).failed == 0
 
 
-def test_traditional_input_is_understood(bundled: Translator) -> None:
+def test_traditional_input(bundled: Translator) -> None:
     assert bundled("我愛你，後來去了圖書館。") == bundled("我爱你，后来去了图书馆。")
 
 

@@ -1,4 +1,4 @@
-"""A model folder in; what is on a picture, and where it looked, out."""
+"""`ImageClassifier`: classes, attention and traces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def picture() -> np.ndarray:
     return np.random.default_rng(1).random((1, 8, 8)).astype(np.float32)
 
 
-def test_it_says_what_the_model_says(tmp_path: Path, picture: np.ndarray) -> None:
+def test_probabilities_equal_those_of_the_model(tmp_path: Path, picture: np.ndarray) -> None:
     model = write(tmp_path / "m")
     view = ImageClassifier(tmp_path / "m")(picture)
     expected = model(torch.from_numpy((picture - 0.5) / 0.5)[None])[0].softmax(-1)
@@ -50,8 +50,8 @@ def test_it_says_what_the_model_says(tmp_path: Path, picture: np.ndarray) -> Non
     assert view.pixels_CYX is picture
 
 
-def test_where_it_looked_is_read_off_the_weights(tmp_path: Path, picture: np.ndarray) -> None:
-    """A class token that is made to look at the lower left patch alone, in every layer."""
+def test_attention_is_computed_from_the_weights(tmp_path: Path, picture: np.ndarray) -> None:
+    """The class token is made to attend to the lower left patch alone, in every layer."""
     write(tmp_path / "m")
     viewer = ImageClassifier(tmp_path / "m")
 
@@ -65,7 +65,7 @@ def test_where_it_looked_is_read_off_the_weights(tmp_path: Path, picture: np.nda
     np.testing.assert_allclose(attention, [[0, 0], [1, 0]], atol=1e-6)
 
 
-def test_many_pictures_in_order_and_from_files(tmp_path: Path) -> None:
+def test_many_images_in_order_and_from_files(tmp_path: Path) -> None:
     from PIL import Image
 
     write(tmp_path / "m")
@@ -90,7 +90,7 @@ def test_a_trace(tmp_path: Path, picture: np.ndarray) -> None:
     assert trace["logits"].shape == (1, 4)
 
 
-def test_the_folder_keeps_the_labels_and_needs_no_tokenizer(tmp_path: Path) -> None:
+def test_the_folder_has_the_labels_and_needs_no_tokenizer(tmp_path: Path) -> None:
     write(tmp_path / "m")
     assert read_description(tmp_path / "m").labels == LABELS
     write(tmp_path / "n", ())

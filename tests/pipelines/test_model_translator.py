@@ -1,4 +1,4 @@
-"""One model: what a person who writes `ModelTranslator("folder")`, or `Translator("folder")`, may count on."""
+"""`ModelTranslator`: one model folder, one direction."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_translations_have_alternatives_with_scores(reverse: ModelTranslator) ->
         assert one.parts == (("apple baby bird", one.text),)
 
 
-def test_a_text_alone_is_refused_where_a_list_is_meant(reverse: ModelTranslator) -> None:
+def test_a_string_in_place_of_a_list_is_refused(reverse: ModelTranslator) -> None:
     with pytest.raises(ConfigError, match="takes a list"):
         reverse.translate("apple")
 
@@ -88,12 +88,12 @@ def test_a_text_alone_is_refused_where_a_list_is_meant(reverse: ModelTranslator)
         ({"method": "sample", "temperature": 0.0}, "temperature"),
     ],
 )
-def test_a_wrong_option_is_said(reverse: ModelTranslator, options: dict[str, object], said: str) -> None:
+def test_a_wrong_option_is_named(reverse: ModelTranslator, options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         reverse("apple", **options)
 
 
-def test_folders_that_are_no_model(tmp_path: Path, reverse_model: Path, random_model: RandomModel) -> None:
+def test_folders_that_are_not_models(tmp_path: Path, reverse_model: Path, random_model: RandomModel) -> None:
     with pytest.raises(ModelFolderError, match="no model folder"):
         ModelTranslator(tmp_path / "nowhere")
     with pytest.raises(ModelFolderError, match="not a model folder"):
@@ -138,12 +138,12 @@ def test_awkward_lines_are_one_line_each(random_model: RandomModel) -> None:
         text.encode()
 
 
-def test_nothing_in_nothing_out(reverse: ModelTranslator) -> None:
+def test_empty_texts_have_empty_translations(reverse: ModelTranslator) -> None:
     [found] = reverse.translate([" \u2028 "], n_best=3, prefix="apple")
     assert [(one.text, one.log_prob, one.tokens, one.parts) for one in found.alternatives] == [("", 0.0, (), ())]
 
 
-def test_a_model_that_writes_line_breaks_still_gives_one_line(newline_model: Path) -> None:
+def test_generated_line_breaks_are_normalised(newline_model: Path) -> None:
     translator = ModelTranslator(newline_model)
     [found] = translator.translate(["apple baby"], beam=1, no_repeat_ngram=1, max_length_ratio=0.0, max_length_extra=12)
     assert found.alternatives[0].tokens[:5] == ("<0x0A>", "<0x0D>", "<0xE2>", "<0x80>", "<0xA8>")
@@ -151,14 +151,14 @@ def test_a_model_that_writes_line_breaks_still_gives_one_line(newline_model: Pat
     assert found.text.splitlines() == [found.text]
 
 
-def test_a_model_that_never_ends_is_stopped_by_the_length_of_the_source(newline_model: Path) -> None:
+def test_output_length_is_limited_by_the_source(newline_model: Path) -> None:
     translator = ModelTranslator(newline_model)
     for words in (1, 4, 9):
         [found] = translator.translate([" ".join(["apple"] * words)], max_length_ratio=2.0, max_length_extra=3)
         assert len(found.alternatives[0].tokens) == 2 * words + 3
 
 
-def test_a_long_line_is_cut_at_sentence_ends_and_joined_again(reverse: ModelTranslator) -> None:
+def test_a_long_line_is_split_at_sentence_ends_and_joined(reverse: ModelTranslator) -> None:
     sentences = [f"Apple {word} boat." for word in ("baby", "bird", "blue", "cat", "chair")] * 667
     text = " ".join(sentences)
     assert len(text.split()) > 10_000
@@ -185,7 +185,7 @@ def test_a_hundred_thousand_characters_without_a_space(reverse: ModelTranslator)
         assert all(map(reverse.fits, (source for source, _ in parts)))
 
 
-def test_parts_are_joined_as_chinese_is(random_model: RandomModel) -> None:
+def test_chinese_parts_are_joined_without_spaces(random_model: RandomModel) -> None:
     translator = ModelTranslator(random_model(tgt_lang="zh-Hans"))
     [found] = translator.translate(["Apple baby. " * 200], beam=1, max_length_ratio=0.0, max_length_extra=3)
     parts = [text for _, text in found.alternatives[0].parts]
@@ -194,7 +194,7 @@ def test_parts_are_joined_as_chinese_is(random_model: RandomModel) -> None:
     assert found.text.replace(" ", "") == "".join(parts)
 
 
-def test_learned_positions_are_never_run_out_of(random_model: RandomModel) -> None:
+def test_no_position_beyond_the_learned_ones_is_used(random_model: RandomModel) -> None:
     translator = ModelTranslator(random_model(position="learned", max_positions=12))
     [found] = translator.translate(["apple baby bird " * 30], beam=2)
     assert len(found.alternatives[0].parts) >= 9
@@ -219,7 +219,7 @@ def test_a_seed_gives_the_same_samples_again(reverse: ModelTranslator) -> None:
 
 
 @pytest.mark.parametrize("options", [{"beam": 4, "n_best": 4}, {"method": "sample", "temperature": 2.0}], ids=str)
-def test_a_prefix_is_how_every_translation_begins(reverse: ModelTranslator, options: dict[str, object]) -> None:
+def test_every_translation_begins_with_the_prefix(reverse: ModelTranslator, options: dict[str, object]) -> None:
     texts = ["apple baby bird", "blue boat", "apple baby. " * 150]
     for found in reverse.translate(texts, prefix="cow cold", **options):
         for one in found.alternatives:
@@ -228,7 +228,7 @@ def test_a_prefix_is_how_every_translation_begins(reverse: ModelTranslator, opti
     assert not reverse("apple baby").startswith("cow")
 
 
-def test_only_the_beginning_of_a_long_text_is_forced(reverse: ModelTranslator) -> None:
+def test_the_prefix_applies_to_the_first_part_of_a_long_text(reverse: ModelTranslator) -> None:
     text = "Apple baby. " * 100
     [free], [forced] = reverse.translate([text], beam=1), reverse.translate([text], prefix="cow", beam=1)
     assert len(forced.alternatives[0].parts) > 1
@@ -236,7 +236,7 @@ def test_only_the_beginning_of_a_long_text_is_forced(reverse: ModelTranslator) -
     assert forced.alternatives[0].parts[1:] == free.alternatives[0].parts[1:]
 
 
-def test_no_ngram_comes_twice_when_told_so(random_model: RandomModel) -> None:
+def test_no_repeat_ngram(random_model: RandomModel) -> None:
     translator = ModelTranslator(random_model())
 
     def bigrams(**options: object) -> list[tuple[str, str]]:
@@ -249,7 +249,7 @@ def test_no_ngram_comes_twice_when_told_so(random_model: RandomModel) -> None:
     assert len(set(strict)) == len(strict)
 
 
-def test_a_score_is_what_the_search_said(reverse: ModelTranslator, reverse_test: list[tuple[str, str]]) -> None:
+def test_scores_equal_those_of_the_search(reverse: ModelTranslator, reverse_test: list[tuple[str, str]]) -> None:
     sources = [source for source, _ in reverse_test]
     found = reverse.translate(sources)
     scored = reverse.score(sources, [one.text for one in found])
@@ -278,7 +278,7 @@ def test_align_follows_the_words(reverse: ModelTranslator, reverse_test: list[tu
     assert reverse.align("") == reverse.align("apple", "") == reverse.align("", "apple") == []
 
 
-def test_align_tells_words_of_the_same_spelling_apart(reverse: ModelTranslator) -> None:
+def test_align_distinguishes_equal_words(reverse: ModelTranslator) -> None:
     words = ["apple", "baby", "apple"]
     links = reverse.align(" ".join(words), " ".join(words))
     assert {link.tgt for link in links if link.tgt_word == "apple"} == {0, 2}
@@ -291,7 +291,7 @@ def test_align_takes_long_texts_too(reverse: ModelTranslator) -> None:
     assert max(link.src for link in links) > 100  # numbered through all parts
 
 
-def test_the_weights_are_those_in_the_folder(random_model: RandomModel) -> None:
+def test_the_weights_equal_those_in_the_folder(random_model: RandomModel) -> None:
     one, other = ModelTranslator(random_model()), ModelTranslator(random_model("single", dtype=torch.float32))
     assert {p.dtype for p in one.model.parameters()} == {torch.float64}
     assert {p.dtype for p in other.model.parameters()} == {torch.float32}
@@ -300,7 +300,7 @@ def test_the_weights_are_those_in_the_folder(random_model: RandomModel) -> None:
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8", "auto"])
-def test_rounded_numbers_say_nearly_the_same(
+def test_lower_precision_is_close(
     precision: Precision, reverse: ModelTranslator, reverse_test: list[tuple[str, str]]
 ) -> None:
     sources = [source for source, _ in reverse_test]
@@ -337,7 +337,7 @@ def test_int8_is_refused_where_there_is_no_engine(recurrent_model: Path) -> None
         ModelTranslator(recurrent_model, "int8")("apple")
 
 
-def test_who_listens_to_the_taps_hears_the_search_too(reverse: ModelTranslator) -> None:
+def test_observed_taps_record_the_search(reverse: ModelTranslator) -> None:
     def silence(path: str, x: Tensor) -> Tensor:
         return torch.zeros_like(x)
 
@@ -354,7 +354,7 @@ def test_a_recurrent_model_in_bf16(recurrent_model: Path, reverse_test: list[tup
     assert right >= 0.85 * len(reverse_test)
 
 
-def test_without_attention_nothing_can_be_aligned(random_model: RandomModel) -> None:
+def test_a_model_without_attention_has_no_alignment(random_model: RandomModel) -> None:
     translator = ModelTranslator(random_model(family="recurrent", attention="none", n_decoder_layers=1))
     assert translator.score(["apple"], ["baby"])[0].log_prob < 0
     with pytest.raises(ConfigError, match="this model has no attention"):

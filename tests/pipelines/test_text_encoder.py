@@ -82,7 +82,7 @@ def test_masks_that_cannot_be_filled(reader: TextEncoder, tmp_path: Path) -> Non
         headless.classify(["今"])
 
 
-def test_sentencepiece_may_be_its_vocabulary(tmp_path: Path) -> None:
+def test_with_a_sentencepiece_tokenizer(tmp_path: Path) -> None:
     vocabulary = train_vocabulary(["the cat sat on the mat", "two dogs run"] * 4, "bpe", 300, symbols=["[MASK]"])
     reader = TextEncoder(write_folder(tmp_path / "model", SentencePieceTokenizer(vocabulary)))
     found = reader.fill("the [MASK] sat")
@@ -141,7 +141,7 @@ def test_traces(reader: TextEncoder) -> None:
     assert "logits" not in trace.values, "no head was asked"
 
 
-def test_what_is_no_bert_is_refused(random_model: Any) -> None:
+def test_other_models_are_refused(random_model: Any) -> None:
     with pytest.raises(
         ConfigError, match="a transformer model does not encode texts: it translates, with regard translate"
     ):

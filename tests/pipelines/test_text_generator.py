@@ -1,4 +1,4 @@
-"""The façade of a language model: a folder in, texts out."""
+"""`TextGenerator`: generation, scores and traces."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def writer(folder: Path) -> TextGenerator:
     return TextGenerator(folder)
 
 
-def test_the_stream_is_the_text(writer: TextGenerator) -> None:
+def test_stream_generate_and_call_agree(writer: TextGenerator) -> None:
     parts = list(writer.stream("床前", max_tokens=30, seed=5))
     assert len(parts) > 3
     assert writer("床前", max_tokens=30, seed=5) == "床前" + "".join(parts)
@@ -59,7 +59,7 @@ def test_the_stream_is_the_text(writer: TextGenerator) -> None:
     assert first.log_prob == pytest.approx(sum(first.token_log_probs))
 
 
-def test_seeds_and_greed(writer: TextGenerator) -> None:
+def test_seeds_and_greedy_decoding(writer: TextGenerator) -> None:
     assert writer("床", max_tokens=20, seed=1) == writer("床", max_tokens=20, seed=1)
     assert writer("床", max_tokens=20, seed=1) != writer("床", max_tokens=20, seed=2)
     greedy = {writer("床", max_tokens=20, top_k=1, seed=seed) for seed in range(3)}
@@ -97,7 +97,7 @@ def test_a_text_is_scored_and_traced(writer: TextGenerator) -> None:
         writer.trace("床" * 40)
 
 
-def test_sentencepiece_may_be_its_vocabulary(tmp_path: Path) -> None:
+def test_with_a_sentencepiece_tokenizer(tmp_path: Path) -> None:
     vocabulary = train_vocabulary(["the cat sat on the mat", "two dogs run"] * 4, "bpe", 290)
     writer = TextGenerator(write_folder(tmp_path / "model", SentencePieceTokenizer(vocabulary)))
     text = writer("the cat", max_tokens=25)
@@ -106,6 +106,6 @@ def test_sentencepiece_may_be_its_vocabulary(tmp_path: Path) -> None:
     assert not writer("", max_tokens=25, top_k=1).startswith(" ")
 
 
-def test_what_is_no_language_model_is_refused(random_model: Any) -> None:
+def test_other_models_are_refused(random_model: Any) -> None:
     with pytest.raises(ConfigError, match="does not generate text: it translates, with regard translate"):
         TextGenerator(random_model())

@@ -33,13 +33,13 @@ SHORT = {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 12}
 
 @pytest.fixture(scope="module")
 def both_ways(registry_of_babble: Path) -> Translator:
-    """The models that babble, loaded once."""
+    """Models with random weights, loaded once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_MODELS", str(registry_of_babble))
         return Translator()
 
 
-def test_phrases_are_read_with_a_capital_and_words_without(both_ways: Translator) -> None:
+def test_preprocessing_capitalises_phrases_but_not_words(both_ways: Translator) -> None:
     english, chinese = both_ways.translator_for("good"), both_ways.translator_for("你好")
     read = [both_ways.preprocess(english, text) for text in ("good morning", "good", "", "¡hola amigo")]
     assert read == ["Good morning", "good", "", "¡hola amigo"]
@@ -68,7 +68,7 @@ def test_a_folder_is_one_model(reverse_model: Path, reverse: ModelTranslator) ->
 
 
 @pytest.mark.usefixtures("babble")
-def test_a_precision_that_there_is_not(reverse_model: Path) -> None:
+def test_an_unknown_precision_is_refused(reverse_model: Path) -> None:
     words = "precision = 'float64' is not possible; it may be one of 'auto', 'float32', 'bfloat16', 'int8'"
     for build in (ModelTranslator, Translator):
         with pytest.raises(ConfigError, match=words):
@@ -87,7 +87,7 @@ def test_nothing_is_installed() -> None:
         Translator(to="zh")
 
 
-def test_each_text_goes_to_the_model_that_reads_it(babble: Path) -> None:
+def test_each_text_is_routed_by_its_language(babble: Path) -> None:
     translator = Translator()
     found = translator.translate(["我爱你。", "I love you.", "", "图书馆", "https://x.org/a"])
     assert [(one.src_lang, one.tgt_lang) for one in found] == [
@@ -111,7 +111,7 @@ def test_a_model_is_loaded_when_a_text_needs_it(babble: Path) -> None:
     assert list(translator.loaded) == [babble / "zh-en"]
 
 
-def test_languages_can_be_named(babble: Path) -> None:
+def test_source_and_target_language(babble: Path) -> None:
     [found] = Translator(to="zh").translate(["hello"])
     assert (found.src_lang, found.tgt_lang) == ("en", "zh")
     [found] = Translator(source="zh").translate(["Tom"])
@@ -122,7 +122,7 @@ def test_languages_can_be_named(babble: Path) -> None:
             Translator(**languages)
 
 
-def test_what_no_model_reads_is_left_and_noted(babble: Path) -> None:
+def test_texts_without_a_model_are_not_translated_and_have_a_note(babble: Path) -> None:
     translator = Translator()
     first, second, third = translator.translate(["Привет, мир", "こんにちは、元気ですか", "hello"])
     assert (first.text, second.text) == ("Привет, мир", "こんにちは、元気ですか")
@@ -139,7 +139,7 @@ def test_what_no_model_reads_is_left_and_noted(babble: Path) -> None:
     assert (already.text, already.note) == ("你好", "not translated: the text is already in zh")
 
 
-def test_a_line_without_words_is_scored_by_the_model_of_the_others(babble: Path) -> None:
+def test_a_source_without_letters_is_scored_by_the_model_of_the_others(babble: Path) -> None:
     translator = Translator()
     way = translator.translator_for("hello")
     sources, translations = ["", "hello", "123"], ["", "你好", "123"]
@@ -148,7 +148,7 @@ def test_a_line_without_words_is_scored_by_the_model_of_the_others(babble: Path)
         translator.score(["hello", "Привет"], ["你好", "你好"])
 
 
-def test_traditional_characters_are_read_and_written(both_ways: Translator, babble: Path) -> None:
+def test_traditional_characters(both_ways: Translator, babble: Path) -> None:
     assert both_ways("我愛讀書。") == both_ways("我爱读书。")
     traced = both_ways.trace("我愛讀書。")
     assert traced.src_tokens == both_ways.trace("我爱读书。").src_tokens
@@ -169,7 +169,7 @@ def test_installed_models_write_simplified_characters_unless_asked(babble: Path)
     assert plain.postprocess(dataclasses.replace(answer, tgt_lang="ja")).text == answer.text
 
 
-def test_scores_traces_and_links_of_either_way(both_ways: Translator) -> None:
+def test_scores_traces_and_alignments_in_both_directions(both_ways: Translator) -> None:
     sources, translations = ["I love you.", "我爱你。", "hello"], ["我爱你。", "I love you.", "苹果"]
     scored = both_ways.score(sources, translations)
     assert [one.text for one in scored] == translations
@@ -189,13 +189,13 @@ def test_progress_is_counted_in_texts(both_ways: Translator) -> None:
     assert sum(heard) == 6
 
 
-def test_guards_can_be_left_out(babble: Path) -> None:
+def test_without_guards(babble: Path) -> None:
     way = ModelTranslator(babble / "zh-en")
     [bare] = Translator(guards=False).translate(["我爱你 https://x.org"], **SHORT)
     assert bare.alternatives == way.translate(["我爱你 https://x.org"], **SHORT)[0].alternatives
 
 
-# Anything a person may type, and what must survive it.
+# Pieces of text that users may type.
 PIECES = st.sampled_from(
     [
         *(
@@ -246,15 +246,17 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=60, deadline=None)
 @given(pieces=st.lists(PIECES, min_size=1, max_size=14))
-@example(["爱我”， https://example.com/a?b=1 爱 I"])  # whose clauses, together, are a loop
-@example([" https://example.com/a?b=1 你”。 hello 爱 I "])  # and whose sentences
+@example(["爱我”， https://example.com/a?b=1 爱 I"])  # the clauses form a loop together
+@example([" https://example.com/a?b=1 你”。 hello 爱 I "])  # and so do the sentences
 @example([" hello  hello 3“ hello 我我“ hello 我"])  # the entities alone are a loop
-@example([" hello 。TomTom"])  # a name after a sentence that has no end
-@example(["... 42 我"])  # not the decimals of a number
-@example(["... me@x.org 我"])  # nor points of an address
-def test_no_text_makes_a_babbling_model_break_its_promises(both_ways: Translator, pieces: list[str]) -> None:
+@example([" hello 。TomTom"])  # a name after a sentence without an end mark
+@example(["... 42 我"])  # 42 is not the decimals of a number
+@example(["... me@x.org 我"])  # the dots do not belong to the address
+def test_guarantees_hold_for_a_random_model(both_ways: Translator, pieces: list[str]) -> None:
     source = "".join(pieces)
-    found, _ = both_ways.translate([source, "hello"], **SHORT)  # with a text that somebody reads, nothing is refused
+    found, _ = both_ways.translate(
+        [source, "hello"], **SHORT
+    )  # the second text prevents an error if the first cannot be translated
     text, read = found.text, normalise(source)
     assert bool(text.strip()) == bool(read)
     assert len(text.splitlines()) <= 1
@@ -264,13 +266,13 @@ def test_no_text_makes_a_babbling_model_break_its_promises(both_ways: Translator
     pair = find_language_pair(found.src_lang, found.tgt_lang)
     spans = find_entities(read, pair.source)
     for span in protected(spans):
-        # What is foreign depends on what is around it, and what is between symbols is judged alone.
+        # Whether a word is foreign depends on its context, and the text between symbols is checked alone.
         assert span.of(read) in text or (span.kind == "foreign" and any(one.kind == "symbol" for one in spans))
     if not found.note:
         assert not missing_entities(read, text, pair)
-        # Each sentence by itself: three of them may well have the same phrase.
+        # Sentence by sentence: several may contain the same phrase.
         assert not any(has_loop(part, said) for part, said in found.alternatives[0].parts)
-    if not found.note and all(span.kind != "symbol" for span in spans):  # what is between symbols is judged alone
+    if not found.note and all(span.kind != "symbol" for span in spans):  # the text between symbols is checked alone
         assert not (len(split_sentences(read)) == 1 and has_loop(read, text))
         written = remove_spans(text, protected(find_entities(text, ENGLISH)))
         assert not is_copy(remove_spans(read, protected(spans)), written, pair.source)
@@ -308,12 +310,12 @@ def test_a_hundred_thousand_characters(both_ways: Translator, unit: str, charact
         assert found.text == text
 
 
-def test_the_same_question_has_the_same_answer(both_ways: Translator) -> None:
+def test_translation_is_deterministic(both_ways: Translator) -> None:
     texts = ["我有37个苹果和Python。", "Look at https://x.org, please: it is 42.", "他说：“好。”"]
     assert both_ways(texts) == both_ways(texts) == [both_ways(text) for text in texts]
 
 
-def test_a_beginning_that_is_forced_stays(both_ways: Translator) -> None:
+def test_prefix(both_ways: Translator) -> None:
     assert both_ways("我有37个苹果。", prefix="love you", **SHORT).startswith("love you")
 
 
@@ -326,8 +328,8 @@ def test_the_registry_and_the_guards_need_no_torch() -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_chinese_never_ends_in_a_copy(both_ways: Translator) -> None:
-    """A random model may well answer in the wrong language; what it answers is not the question."""
+def test_a_translation_is_never_a_copy(both_ways: Translator) -> None:
+    """A random model may write in the wrong language, but the result is not the source."""
     for source in ("苹果", "图书馆", "你好", "hello", "Wednesday", "library"):
         answer = both_ways(source)
         assert answer.strip()

@@ -21,7 +21,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("simplified", "traditional"), PAIRS)
-def test_both_ways(simplified: str, traditional: str) -> None:
+def test_both_directions(simplified: str, traditional: str) -> None:
     assert simplify(traditional) == simplified
     assert traditionalise(simplified) == traditional
     assert simplify(simplified) == simplified
@@ -31,44 +31,44 @@ def test_both_ways(simplified: str, traditional: str) -> None:
     ("traditional", "simplified"),
     [("我在你後面。", "我在你后面。"), ("以後", "以后"), ("由於下雨", "由于下雨"), ("什麽", "什么"), ("乾杯", "干杯")],
 )
-def test_a_traditional_character_among_plain_ones(traditional: str, simplified: str) -> None:
-    """GB 2312 has these too, so that nothing else in the text tells."""
+def test_traditional_characters_of_gb2312(traditional: str, simplified: str) -> None:
+    """GB 2312 contains these characters too, so membership alone does not show that a text is simplified."""
     assert simplify(traditional) == simplified
 
 
 @pytest.mark.parametrize("text", ["乾坤", "乾隆", "哪吒", "宫商角徵羽", "皇后"])
-def test_what_simplified_text_writes_so_stays(text: str) -> None:
+def test_exceptions_of_simplified_text_are_unchanged(text: str) -> None:
     assert simplify(text) == text
 
 
 def test_characters_that_skip_conversion_are_simplified() -> None:
-    """Against OpenCC's own data, which the traditional character before them has loaded."""
+    """Compared with OpenCC, which the traditional character in the first line causes to be used."""
     plain = [character for character in map(chr, range(0x3400, 0xA000)) if is_surely_simplified(character)]
     assert len(plain) > 6000
     assert simplify("書\n" + "\n".join(plain)) == "书\n" + "\n".join(plain)
 
 
 @pytest.mark.parametrize("tag", ["zh-Hant", "zh-TW", "zh-HK", "zh-MO", "ZH_tw", "zh_hant", "zh-Hant-HK"])
-def test_tags_that_ask_for_traditional_characters(tag: str) -> None:
+def test_tags_of_traditional_chinese(tag: str) -> None:
     assert script_of(tag) == "traditional"
 
 
 @pytest.mark.parametrize("tag", ["", "zh", "zh-CN", "zh-Hans", "zh-Hans-HK", "en-HK", "ja"])
-def test_tags_that_do_not(tag: str) -> None:
+def test_other_tags(tag: str) -> None:
     assert script_of(tag) is None
 
 
-def test_other_writing_stays() -> None:
+def test_other_scripts_are_unchanged() -> None:
     for text in ("I love you.", "Привет", "123 😀", "", "`x_y` https://x.org"):
         assert simplify(text) == traditionalise(text) == text
 
 
-def test_hong_kong_s_forms_are_read_too() -> None:
+def test_forms_of_hong_kong() -> None:
     assert simplify("這裏有麪包") == "这里有面包"
 
 
 @given(st.text(max_size=60))
-def test_what_is_simplified_stays_so(text: str) -> None:
+def test_simplify_is_idempotent(text: str) -> None:
     once = simplify(text)
     assert simplify(once) == once
 

@@ -44,13 +44,13 @@ def test_scripts(text: str, language: str, script: str) -> None:
 
 
 @given(HAN, SIGNS)
-def test_han_is_chinese_whatever_stands_around_it(han: str, signs: str) -> None:
+def test_han_is_chinese(han: str, signs: str) -> None:
     assert detect_language(signs + han + signs).language == "zh"
     assert has_han(han)
 
 
 @given(LATIN, SIGNS)
-def test_latin_passes_for_english(latin: str, signs: str) -> None:
+def test_latin_is_english(latin: str, signs: str) -> None:
     assert detect_language(signs + " " + latin + " " + signs).language == "en"
     assert not has_han(latin + signs)
 
@@ -61,12 +61,12 @@ def test_signs_have_no_language(signs: str) -> None:
 
 
 @given(HAN, LATIN)
-def test_the_larger_part_decides(han: str, latin: str) -> None:
+def test_the_majority_decides(han: str, latin: str) -> None:
     assert detect_language(f"{latin} {han}").language == ("zh" if len(han) >= len(latin.split()) else "en")
 
 
 @given(st.text())
-def test_any_text_has_one_answer(text: str) -> None:
+def test_any_text(text: str) -> None:
     detected = detect_language(text)
     assert detected == detect_language(text)
     assert detected.script or not detected.language

@@ -1,4 +1,4 @@
-"""What is folded, what is kept, and that the form of a form is itself."""
+"""Unicode normalisation."""
 
 import sys
 import unicodedata
@@ -52,7 +52,7 @@ def test_folds(given: str, expected: str) -> None:
         "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
     ],
 )
-def test_keeps(text: str) -> None:
+def test_does_not_fold(text: str) -> None:
     assert normalise(text) == text
 
 
@@ -66,7 +66,7 @@ def test_is_idempotent(text: str) -> None:
     assert "▁" not in once
 
 
-def test_every_character_has_one_form_and_no_control_survives() -> None:
+def test_every_character_is_stable_and_no_control_character_remains() -> None:
     for code in range(sys.maxunicode + 1):
         if unicodedata.category(chr(code)) in ("Cn", "Co"):
             continue

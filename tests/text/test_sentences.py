@@ -1,4 +1,4 @@
-"""Sentence ends, and long texts cut without loss."""
+"""Sentence splitting, and splitting of long texts without loss."""
 
 import pytest
 from hypothesis import given, settings
@@ -67,7 +67,7 @@ def test_nothing_visible_is_lost(text: str, limit: int) -> None:
     assert all(len(piece) <= max(1, limit) for piece in pieces)
 
 
-def test_long_texts_are_cut_at_the_best_places() -> None:
+def test_long_texts_are_split_at_the_best_positions() -> None:
     text = "One two. Three four. Five six, seven eight nine, ten. Incomprehensibilities."
     assert split_long(text, lambda piece: len(piece) <= 20) == [
         "One two. Three four.",
@@ -85,7 +85,7 @@ def test_long_texts_are_cut_at_the_best_places() -> None:
 
 @pytest.mark.parametrize("unit", ["x", "word ", "Go on. ", "好。", "a, ", ".", "\n", "… ", '."', "1. ", " ."])
 @pytest.mark.parametrize("limit", [0, 100])
-def test_a_hundred_thousand_characters_need_little_work(unit: str, limit: int) -> None:
+def test_a_hundred_thousand_characters_need_few_calls(unit: str, limit: int) -> None:
     text = unit * (100_000 // len(unit))
     asked = 0
 
