@@ -4,17 +4,18 @@
     regard train recipes/gpt-tang-poems.toml
     regard generate "七言八句：" --model runs/gpt-tang-poems/model
 
-Written: train.txt and valid.txt, a poem a line. 五言八句 is eight lines of five characters, 七言四句 four of seven, and
-so on; a poem whose lines are not of one length is 杂言.
+Written: train.txt and valid.txt, one poem per line. 五言八句 is eight lines of five characters, 七言四句 four of seven,
+and so on; a poem whose lines are not of one length is 杂言.
 """
 
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import sys
 from pathlib import Path
+
+from regard.data.corpus import expand
 
 NUMBERS = dict(enumerate("零一二三四五六七八九十"))
 LINE = re.compile(r"([^，。？！；]+)[，。？！；]")
@@ -35,7 +36,7 @@ def form_of(poem: str) -> str:
 
 
 def main(output: Path) -> None:
-    source = Path(os.environ.get("REGARD_DATA", "../shared/data"), "lm-tang-poems")
+    source = expand("${REGARD_DATA}/lm-tang-poems")
     output.mkdir(parents=True, exist_ok=True)
     for split in ("train", "valid"):
         with gzip.open(source / f"{split}.tsv.gz", "rt", encoding="utf-8") as rows:

@@ -11,11 +11,15 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.config import CorpusConfig
+from regard.config import CorpusConfig, ViTConfig
+from regard.config.recipe import load_recipe
 from regard.data.corpus import Pair, check, chosen_part, expand, read_pairs
+from regard.data.examples import read_images
+from regard.data.texts import read_texts
 from regard.data.toy import toy_pairs
 from regard.errors import ConfigError, DataError
 
+RECIPES = Path(__file__).parents[2] / "recipes"
 PAIRS = [Pair("我爱你。", "I love you.", 1), Pair("", "nothing", 2), Pair("a\u2028b\x85c", "d\x0ce", 3)]
 
 
@@ -184,20 +188,43 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
 
 
 def test_missing_published_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = CorpusConfig(file="${REGARD_DATA}/x/a.tsv", about="captions.", published="https://example.org/x")
+    corpus = CorpusConfig(
+        file="${REGARD_DATA}/x/a.tsv", about="captions", published="https://example.org/x", licence="CC-BY 4.0"
+    )
+    described = ["Corpus: captions", "Published at: https://example.org/x", "Licence: CC-BY 4.0"]
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     with pytest.raises(DataError) as raised:
         check([corpus])
     assert str(raised.value).split("\n  ") == [
         f"there is no file {tmp_path}/x/a.tsv",
-        "It is captions.",
-        "It is published at https://example.org/x",
-        f"Set REGARD_DATA to the folder that holds x/a.tsv (it is {tmp_path})",
+        *described,
+        f"Set REGARD_DATA to the folder that contains x/a.tsv (it is {tmp_path})",
     ]
     monkeypatch.delenv("REGARD_DATA")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=r"it is not set, so \.\./shared/data was taken"):
+    with pytest.raises(DataError) as raised:
         check([corpus])
+    assert str(raised.value).split("\n  ") == [
+        "the environment variable REGARD_DATA is not set",
+        *described,
+        "Set REGARD_DATA to the folder that contains x/a.tsv (export REGARD_DATA=/path/to/data)",
+    ]
+
+
+def test_every_kind_of_corpus_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    said = "REGARD_DATA is not set\n  Corpus: poems\n"
+    with pytest.raises(DataError, match=said):
+        list(read_texts(CorpusConfig(text="${REGARD_DATA}/a.txt", about="poems")))
+    with pytest.raises(DataError, match=said):
+        read_images(CorpusConfig(images="${REGARD_DATA}/a", about="poems"), ViTConfig(), ())
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_recipe_says_where_its_corpora_are_published(recipe: Path) -> None:
+    data = load_recipe(recipe).data
+    for corpus in (*data.train, *data.valid, *data.test):
+        files = "".join((corpus.src, corpus.file, corpus.text, corpus.images))
+        assert "REGARD_DATA" not in files or (corpus.about and corpus.published), files
 
 
 def test_expand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +232,8 @@ def test_expand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORPUS", "c")
     assert expand("${REGARD_DATA}/$CORPUS/a.gz") == Path("/data/c/a.gz")
     monkeypatch.delenv("REGARD_DATA")
-    assert expand("${REGARD_DATA}/a") == Path("../shared/data/a")
+    with pytest.raises(DataError, match="needs the environment variable REGARD_DATA, which is not set"):
+        expand("${REGARD_DATA}/a")
     monkeypatch.delenv("CORPUS")
     with pytest.raises(DataError, match="needs the environment variable CORPUS, which is not set"):
         expand("${CORPUS}/a")

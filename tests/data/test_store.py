@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.content_cache import ABANDONED_SECONDS, temporary_folder
 from regard.data.store import PairStore, PairStoreWriter
 from regard.errors import DataError
+from regard.model_folder.atomic import ABANDONED_SECONDS, temporary_cache_folder
 
 ROW = st.lists(st.integers(0, 65534), max_size=5)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -90,12 +90,12 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_crashed_runs_left_is_cleared_away(tmp_path: Path) -> None:
-    abandoned, busy = temporary_folder(tmp_path / "entry"), temporary_folder(tmp_path / "entry")
+    abandoned, busy = temporary_cache_folder(tmp_path / "entry"), temporary_cache_folder(tmp_path / "entry")
     for path in (abandoned / "src.values", busy / "src.values"):
         path.write_bytes(b"half")
     long_ago = time.time() - ABANDONED_SECONDS - 60
     for path in (abandoned / "src.values", abandoned, busy):
         os.utime(path, (long_ago, long_ago))
-    temporary_folder(tmp_path / "entry")
+    temporary_cache_folder(tmp_path / "entry")
     assert not abandoned.exists()
     assert busy.exists()

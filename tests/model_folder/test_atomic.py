@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from regard.model_folder.atomic import atomic_folder, atomic_write, remove_folder, remove_leftovers, swap
+from regard.model_folder.atomic import (
+    atomic_file,
+    atomic_folder,
+    atomic_write,
+    publish_folder,
+    remove_folder,
+    remove_leftovers,
+    swap,
+    temporary_cache_folder,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -159,3 +168,31 @@ def test_removing_a_folder(tmp_path: Path) -> None:
     (tmp_path / "gone" / "inner" / "file").write_text("x")
     remove_folder(tmp_path / "gone")
     assert names(tmp_path) == []
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
+    with atomic_file(tmp_path / "deep" / "file") as temporary:
+        temporary.write_text("x")
+        assert not (tmp_path / "deep" / "file").exists()
+    assert (tmp_path / "deep" / "file").read_text() == "x"
+    assert names(tmp_path / "deep") == ["file"]
+
+
+def test_an_error_leaves_the_previous_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(FileNotFoundError), atomic_file(tmp_path / "file"):
+        (tmp_path / "absent").read_bytes()
+    with pytest.raises(FileNotFoundError), atomic_file(tmp_path / "file"):
+        pass  # nothing was written
+    assert (tmp_path / "file").read_text() == "old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_two_writers_of_a_cache_entry_keep_the_first(tmp_path: Path) -> None:
+    first, second = (temporary_cache_folder(tmp_path / "entry") for _ in range(2))
+    for folder in (first, second):
+        (folder / "file").write_text(folder.name)
+    publish_folder(first, tmp_path / "entry")
+    publish_folder(second, tmp_path / "entry")
+    assert (tmp_path / "entry" / "file").read_text() == first.name
+    assert names(tmp_path) == ["entry"]

@@ -18,9 +18,6 @@ from regard.data.lines import read_lines
 from regard.data.toy import toy_pairs
 from regard.errors import ConfigError, DataError
 
-DATA_VARIABLE = "REGARD_DATA"
-DATA_DEFAULT = "../shared/data"
-
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
@@ -83,11 +80,9 @@ def corpus_files(corpus: CorpusConfig) -> list[Path]:
     """The files of a corpus, all of which are there."""
     paths = []
     for name in filter(None, (corpus.src, corpus.tgt, corpus.file)):
-        path = expand(name)
+        path = corpus_path(corpus, name)
         if path.is_dir():
             raise DataError(f"{path} is a folder; a corpus is made of files: set src and tgt, or file, to a file in it")
-        if not path.exists():
-            raise DataError(missing_file(corpus, name, path))
         paths.append(path)
     return paths
 
@@ -132,36 +127,45 @@ def file_format(corpus: CorpusConfig) -> str:
 
 
 def expand(path: str) -> Path:
-    """A path with its ${VARIABLES} and ~ filled in; ${REGARD_DATA} has a default."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        found = os.environ.get(name) or (DATA_DEFAULT if name == DATA_VARIABLE else None)
-        if found is None:
-            raise DataError(f"{path} needs the environment variable {name}, which is not set: export {name}=…")
-        return found
-
-    return Path(_VARIABLE.sub(value, path)).expanduser()
+    """A path with its ${VARIABLES} and ~ filled in."""
+    if name := unset_variable(path):
+        raise DataError(f"{path} needs the environment variable {name}, which is not set: export {name}=…")
+    return Path(_VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], path)).expanduser()
 
 
-def missing_file(corpus: CorpusConfig, name: str, path: Path) -> str:
-    """What the corpus is, where it is published and what to set."""
-    lines = [f"there is no file {path.absolute()}"]
+def unset_variable(path: str) -> str | None:
+    """The first of the path's variables that is not set or empty."""
+    names = (braced or bare for braced, bare in _VARIABLE.findall(path))
+    return next((name for name in names if not os.environ.get(name)), None)
+
+
+def corpus_path(corpus: CorpusConfig, name: str) -> Path:
+    """The path of one of a corpus's files or folders, which exists; the error says how to get the corpus."""
+    if variable := unset_variable(name):
+        raise DataError(describe_missing(corpus, name, f"the environment variable {variable} is not set"))
+    path = expand(name)
+    if not path.exists():
+        raise DataError(describe_missing(corpus, name, f"there is no file {path.absolute()}"))
+    return path
+
+
+def describe_missing(corpus: CorpusConfig, name: str, problem: str) -> str:
+    """What is wrong, what the corpus is, where it is published, its licence, and what to set."""
+    lines = [problem]
     if corpus.about:
-        lines.append(f"It is {corpus.about}")
+        lines.append(f"Corpus: {corpus.about}")
     if corpus.published:
-        lines.append(f"It is published at {corpus.published}")
-    if any(DATA_VARIABLE in match for match in _VARIABLE.findall(name)):
-        now = os.environ.get(DATA_VARIABLE)
-        state = f"it is {now}" if now else f"it is not set, so {DATA_DEFAULT} was taken"
-        lines.append(f"Set {DATA_VARIABLE} to the folder that holds {_below_variable(name)} ({state})")
+        lines.append(f"Published at: {corpus.published}")
+    if corpus.licence:
+        lines.append(f"Licence: {corpus.licence}")
+    variables = [braced or bare for braced, bare in _VARIABLE.findall(name)]
+    if variables:
+        below, now = _VARIABLE.sub("", name).lstrip("/"), os.environ.get(variables[0])
+        state = f"it is {now}" if now else f"export {variables[0]}=/path/to/data"
+        lines.append(f"Set {variables[0]} to the folder that contains {below} ({state})")
     else:
-        lines.append("Correct the path in the recipe; a relative one is relative to the recipe")
+        lines.append("Correct the path in the recipe; a relative path is relative to the recipe")
     return "\n  ".join(lines)
-
-
-def _below_variable(name: str) -> str:
-    return _VARIABLE.sub("", name).lstrip("/")
 
 
 def _aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:

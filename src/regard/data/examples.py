@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig, ViTConfig
 from regard.data.batches import DataPosition
-from regard.data.corpus import check, check_training, chosen_part, corpus_name, expand, read_pairs
+from regard.data.corpus import check, check_training, chosen_part, corpus_name, corpus_path, read_pairs
 from regard.data.images import ImageSet, read_folders, read_idx_pair
 from regard.data.prepare import Say
 from regard.data.texts import get_lexicon
@@ -102,9 +102,9 @@ def read_images(corpus: CorpusConfig, model: ViTConfig, names: tuple[str, ...]) 
     if not corpus.images:
         raise ConfigError("this model learns from images: give each [[data.train]] and [[data.valid]] `images`")
     if corpus.labels:
-        found = read_idx_pair(expand(corpus.images), expand(corpus.labels))
+        found = read_idx_pair(corpus_path(corpus, corpus.images), corpus_path(corpus, corpus.labels))
     else:
-        found, names = read_folders(expand(corpus.images), model.image_size, model.channels, names)
+        found, names = read_folders(corpus_path(corpus, corpus.images), model.image_size, model.channels, names)
     expected = (model.channels, model.image_size, model.image_size)
     if found.pixels_NCYX.shape[1:] != expected:
         raise DataError(

@@ -21,11 +21,12 @@ from typing import Any
 import sentencepiece
 
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
-from regard.data.content_cache import digest, settle, temporary_folder, write_synced
+from regard.data.content_cache import digest
 from regard.data.corpus import Pair, check, check_training, corpus_files, corpus_name, expand, is_part, read_pairs
 from regard.data.filters import FilterReport, filter_reason
 from regard.data.store import STORE_FORMAT, PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
+from regard.model_folder.atomic import cache_files
 from regard.text.normalise import normalise
 from regard.tokenizers.pair import SOURCE_FILE, TARGET_FILE, TokenizerPair
 from regard.tokenizers.sentencepiece import JOINT_FILE, SentencePieceModel
@@ -101,10 +102,7 @@ def get_tokenizer(data: DataConfig, cache: Path, say: Say) -> tuple[TokenizerPai
         say(f"the cached tokenizer in {folder} is damaged; training it again")
         shutil.rmtree(folder, ignore_errors=True)
     tokenizer = train_tokenizer(data, say)
-    temporary = temporary_folder(folder)
-    for name, content in tokenizer.files().items():
-        write_synced(temporary / name, content)
-    settle(temporary, folder)
+    cache_files(folder, tokenizer.files())
     return tokenizer, True
 
 

@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.content_cache import settle, temporary_folder, write_synced
 from regard.errors import DataError
+from regard.model_folder.atomic import publish_folder, temporary_cache_folder, write_synced
 
 STORE_FORMAT = 1
 META_FILE = "store.json"
@@ -118,7 +118,7 @@ class PairStoreWriter:
 
     def __init__(self, folder: Path, vocab_size: int, with_text: bool, max_tokens: int) -> None:
         self.folder = folder
-        self._temporary = temporary_folder(folder)
+        self._temporary = temporary_cache_folder(folder)
         self._dtype = np.dtype(np.uint16 if vocab_size < 1 << 16 else np.uint32)
         self._with_text = with_text
         self._rows = 0
@@ -150,7 +150,7 @@ class PairStoreWriter:
             "notes": notes,
         }
         write_synced(self._temporary / META_FILE, json.dumps(meta, ensure_ascii=False).encode())
-        settle(self._temporary, self.folder)
+        publish_folder(self._temporary, self.folder)
         return PairStore(self.folder)
 
     def __enter__(self) -> Self:

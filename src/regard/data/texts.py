@@ -19,12 +19,13 @@ import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig
 from regard.data.batches import DataPosition
-from regard.data.content_cache import digest, settle, temporary_folder, write_synced
-from regard.data.corpus import check_training, expand, is_part, missing_file
+from regard.data.content_cache import digest
+from regard.data.corpus import check_training, corpus_path, expand, is_part
 from regard.data.lines import read_lines
 from regard.data.prepare import Progress, Say, corpus_identity
 from regard.data.store import PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
+from regard.model_folder.atomic import cache_files
 from regard.tokenizers.characters import CharacterTokenizer
 from regard.tokenizers.protocol import Tokenizer, read_tokenizer
 from regard.tokenizers.sentencepiece import SentencePieceModel, SentencePieceTokenizer
@@ -81,9 +82,7 @@ def check_texts(data: DataConfig) -> None:
 
 def read_texts(corpus: CorpusConfig) -> Iterator[str]:
     """Every text of a corpus that is not empty, in order."""
-    path = expand(corpus.text)
-    if not path.exists():
-        raise DataError(missing_file(corpus, corpus.text, path))
+    path = corpus_path(corpus, corpus.text)
     lines = read_lines(path)
     if corpus.column:
         lines = (line.split("\t")[corpus.column - 1] for line in lines if line.count("\t") >= corpus.column - 1)
@@ -122,10 +121,7 @@ def get_lexicon(
             cased, settings.kind, settings.vocab_size, coverage, symbols=symbols, split_han=settings.split_han
         )
         lexicon = SentencePieceTokenizer(vocabulary, data.lowercase)
-    temporary = temporary_folder(folder)
-    for name, content in lexicon.files().items():
-        write_synced(temporary / name, content)
-    settle(temporary, folder)
+    cache_files(folder, lexicon.files())
     return lexicon
 
 
@@ -150,7 +146,7 @@ def identity(corpus: CorpusConfig) -> dict[str, Any]:
     """What tells whether a corpus is the same as it was."""
     if not corpus.text:
         return corpus_identity(corpus)
-    path = expand(corpus.text)
+    path = corpus_path(corpus, corpus.text)
     status = path.stat()
     cut = [corpus.whole_file, corpus.column, corpus.start, corpus.stop]
     return {"file": [os.path.realpath(path), status.st_size, status.st_mtime_ns], "cut": cut}

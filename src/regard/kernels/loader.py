@@ -16,14 +16,13 @@ import os
 import platform
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard.kernels.bindings import SUFFIXES, TRAINING, Library
-from regard.model_folder.atomic import TEMPORARY, default_cache, sync
+from regard.model_folder.atomic import atomic_file, default_cache
 
 HEADERS = Path(__file__).parent
 # Not -ffast-math: masks need infinities. These let sums be vectorised.
@@ -149,14 +148,10 @@ def fingerprint(source: Path, compiler: str, flags: tuple[str, ...] = ()) -> str
 
 
 def compile_to(path: Path, source: Path, compiler: str, flags: tuple[str, ...]) -> None:
-    """Compile in a temporary folder, then rename: several processes or threads may do so at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=path.parent) as folder:
-        made = Path(folder) / path.name
+    """Compile to a temporary file, then rename: several processes or threads may do so at once."""
+    with atomic_file(path) as made:
         command = [compiler, *FLAGS, f"-I{HEADERS}", str(source), "-o", str(made), *flags]
         subprocess.run(command, check=True, capture_output=True)
-        sync(made)  # an incomplete file under the final name would never be compiled again
-        made.rename(path)
 
 
 def kernel(name: str, dtype: torch.dtype) -> Any:
