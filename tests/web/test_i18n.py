@@ -1,4 +1,4 @@
-"""The page's words: both languages say everything, with the same places for values."""
+"""The page's messages: both languages have all of them, with the same placeholders."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "web" / "src"
-PLACE = re.compile(r"\{(\w+)\}")
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 CHINESE = re.compile("[\u4e00-\u9fff]")
 # Names and formulas that are the same in both.
-SAME = {"change.scale"}
+SAME = {"intervention.scale", "decode.top_k", "decode.top_p"}
 
 
 def catalogue(language: str) -> dict[str, str]:
-    found: dict[str, str] = json.loads((SOURCE / "words" / f"{language}.json").read_text("utf-8"))
+    found: dict[str, str] = json.loads((SOURCE / "i18n" / f"{language}.json").read_text("utf-8"))
     return found
 
 
-def test_both_catalogues_have_the_same_words() -> None:
+def test_both_catalogues_have_the_same_keys() -> None:
     assert list(catalogue("en")) == list(catalogue("zh"))
 
 
@@ -29,9 +29,11 @@ def test_nothing_is_empty() -> None:
         assert [key for key, text in catalogue(language).items() if not text.strip()] == []
 
 
-def test_the_places_for_values_are_the_same() -> None:
+def test_the_placeholders_are_the_same() -> None:
     english, chinese = catalogue("en"), catalogue("zh")
-    different = [key for key in english if set(PLACE.findall(english[key])) != set(PLACE.findall(chinese[key]))]
+    different = [
+        key for key in english if set(PLACEHOLDER.findall(english[key])) != set(PLACEHOLDER.findall(chinese[key]))
+    ]
     assert different == []
 
 
@@ -46,7 +48,7 @@ def code() -> str:
     return "\n".join(path.read_text("utf-8") for path in files)
 
 
-def test_every_word_is_used(code: str) -> None:
+def test_every_message_is_used(code: str) -> None:
     """As it stands, or with a value in its middle: t(`panel.${panel}`)."""
     patterns = [
         re.compile(".+".join(map(re.escape, re.split(r"\$\{[^}]*\}", template))))
