@@ -15,13 +15,19 @@
 #include <vector>
 
 #if defined(__AVX512F__)
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of GCC 12's own header
+#endif
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 #endif
 
 using bf16 = uint16_t;
 constexpr int LANES = 16;
 using Floats = float __attribute__((vector_size(64)));
 using Ints = int32_t __attribute__((vector_size(64)));
+using Unsigned = uint32_t __attribute__((vector_size(64)));  // for integer arithmetic that may wrap around
 using Halves = uint16_t __attribute__((vector_size(32)));
 using Bytes = uint8_t __attribute__((vector_size(16)));
 
@@ -194,7 +200,7 @@ inline Floats round_nearest(Floats x) {
 
 // 2^exponent for a whole number: the exponent bits of a float32.
 inline float power_of_two(float exponent) {
-  const int32_t bits = (static_cast<int32_t>(exponent) + 127) << 23;
+  const uint32_t bits = static_cast<uint32_t>(static_cast<int32_t>(exponent) + 127) << 23;
   float power;
   std::memcpy(&power, &bits, sizeof power);
   return power;

@@ -271,12 +271,13 @@ void multiply_packed_tile(const PackedMatrix& left, int64_t row, const PackedMat
 #pragma GCC unroll 4  // these two loops keep every sum in its register until it is used
   for (int n = 0; n < N; ++n) {
     const int64_t at = band + n * LANES;
-    const Ints offset = 128 * load_ints(right.total + at);  // what the left factor's zero point has added
+    const Unsigned offset = 128 * Unsigned(load_ints(right.total + at));  // what the left factor's zero point has added
     const Floats scale = load_vector(right.scale + at);
     const Floats shift = bias ? load_partial(bias + at, right.lines - at) : Floats{};
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
-      values[r][n] = __builtin_convertvector(sums[r][n] - offset, Floats) * (scale * left.scale[row + r]) + shift;
+      const Ints sum = Ints(Unsigned(sums[r][n]) - offset);
+      values[r][n] = __builtin_convertvector(sum, Floats) * (scale * left.scale[row + r]) + shift;
     }
   }
   const int64_t columns = right.lines;

@@ -96,11 +96,10 @@ class Rounding {
     }
     // A number in (1, 2) by its fraction bits: sixteen random ones, and the middle of what they leave open.
     const Unsigned bits = index % 2 == 0 ? state_ << 7 : state_ >> 9;
-    return floor_to_int(x + Floats((bits & 0x7fff80) | 0x3f800040)) - 1;
+    return Ints(Unsigned(floor_to_int(x + Floats((bits & 0x7fff80) | 0x3f800040))) - 1);
   }
 
  private:
-  using Unsigned = uint32_t __attribute__((vector_size(64)));
   Unsigned state_;
 };
 
@@ -191,13 +190,13 @@ void pack_row_panel(const T* const (&rows)[LANES], int64_t first, uint64_t seed,
     to.scale[first + r] = byte_scale(largest);
   }
   Rounding<STOCHASTIC> rounding(seed, first);
-  Ints totals[LANES] = {};
+  Unsigned totals[LANES] = {};  // those of a row with a NaN wrap around
   for (int64_t i = 0; i < to.length; i += LANES) {
     Ints numbers[LANES];
 #pragma GCC unroll 16
     for (int r = 0; r < LANES; ++r) {
       numbers[r] = rounding(load_partial(rows[r] + i, to.length - i) * factor[r], r);
-      if (!LEFT) totals[r] += numbers[r];
+      if (!LEFT) totals[r] += Unsigned(numbers[r]);
       numbers[r] += ZERO_POINT<LEFT>;
     }
     Words words[4];
@@ -205,9 +204,9 @@ void pack_row_panel(const T* const (&rows)[LANES], int64_t first, uint64_t seed,
     std::memcpy(to.panel(first) + i / 4, words, std::min<int64_t>(4, to.depth() - i / 4) * sizeof(Words));
   }
   for (int r = 0; r < LANES; ++r) {
-    int32_t total = 0;
+    uint32_t total = 0;
     for (int lane = 0; lane < LANES; ++lane) total += totals[r][lane];
-    to.total[first + r] = total;
+    to.total[first + r] = static_cast<int32_t>(total);
   }
 }
 
@@ -260,7 +259,7 @@ void pack_rows(const T* matrix, uint64_t seed, const PackedMatrix& to, const Col
 // Sixteen columns from `first` on, words `begin` up to `end` of them; their sums are added to `totals`.
 template <bool LEFT, bool STOCHASTIC, typename T>
 void pack_column_panel(const T* matrix, int64_t first, int64_t begin, int64_t end, Floats factor,
-                       Rounding<STOCHASTIC> rounding, const PackedMatrix& to, Ints& totals) {
+                       Rounding<STOCHASTIC> rounding, const PackedMatrix& to, Unsigned& totals) {
   const int64_t rows = to.length, columns = to.lines;
   for (int64_t k = begin; k < end; ++k) {
     Words word = {};
@@ -269,7 +268,7 @@ void pack_column_panel(const T* matrix, int64_t first, int64_t begin, int64_t en
       const int64_t row = 4 * k + byte;
       Ints numbers = {};
       if (row < rows) numbers = rounding(load_partial(matrix + row * columns + first, columns - first) * factor, byte);
-      if (!LEFT) totals += numbers;
+      if (!LEFT) totals += Unsigned(numbers);
       word |= ((numbers + ZERO_POINT<LEFT>) & 255) << (8 * byte);
     }
     to.panel(first)[k] = word;
@@ -283,7 +282,7 @@ void pack_columns(const T* matrix, uint64_t seed, const PackedMatrix& to, const 
   constexpr int64_t BLOCK = 16;  // words
   const int64_t panels = round_up(to.lines) / LANES, depth = to.depth();
   auto factors = allocate<Floats>(panels);
-  auto totals = allocate<Ints>(panels);
+  auto totals = allocate<Unsigned>(panels);
 #pragma omp parallel
   {
     const int64_t share = (panels + omp_get_num_threads() - 1) / omp_get_num_threads();
@@ -297,7 +296,7 @@ void pack_columns(const T* matrix, uint64_t seed, const PackedMatrix& to, const 
         to.scale[line] = byte_scale(line_largest);
       }
       factors[panel] = factor;
-      totals[panel] = Ints{};
+      totals[panel] = Unsigned{};
     }
     for (int64_t k = 0; k < depth; k += BLOCK) {
       for (int64_t panel = begin; panel < end; ++panel) {
@@ -306,7 +305,7 @@ void pack_columns(const T* matrix, uint64_t seed, const PackedMatrix& to, const 
                                 totals[panel]);
       }
     }
-    for (int64_t panel = begin; panel < end; ++panel) store_ints(totals[panel], to.total + panel * LANES);
+    for (int64_t panel = begin; panel < end; ++panel) store_ints(Ints(totals[panel]), to.total + panel * LANES);
   }
 }
 

@@ -29,6 +29,7 @@ HEADERS = Path(__file__).parent
 FLAGS = (
     *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
     *("-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros"),
+    "-Wno-psabi",  # no vector crosses the boundary of a library, so their calling convention does not matter
 )
 # `Status` of boundary.h: the exception that Python raises for it.
 STATUS_ERRORS = {1: MemoryError, 2: IndexError, 3: ValueError}
