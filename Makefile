@@ -87,7 +87,7 @@ test-all: checks
 		echo "NOT ALL PEERS COULD BE INSTALLED: those that are missing are left out"
 
 bench: install .venv/installed-bench
-	@$(BIN)/python bench/everything.py
+	@$(BIN)/python bench/run_all.py
 
 clean:
 	rm -rf .venv demo web/node_modules src/regard/serve/page .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,17 +1,16 @@
-"""Translation speed beside CTranslate2 with the same weights and Hugging Face Marian with the same sizes.
+"""Translation speed, compared with CTranslate2 (same weights) and Hugging Face Marian (same sizes).
 
     python bench/decode.py                     # small and base, batches of 1 and 64, greedy and beam 4
     python bench/decode.py --size small --repeats 7 --json decode.json
     python bench/decode.py --model runs/multi30k-en-de/model
     python bench/decode.py --model zh-en/model --src valid.zh --ref valid.en
 
-The sources are sentences of Multi30k's test set where REGARD_DATA has it, else random ones. The weights are random,
-with an end of sentence that never wins, so that every system writes as many tokens: those of a mean reference. A batch
-of 1 is one sentence at a time, a batch of 64 is 128 sentences at once. CTranslate2 computes in float32 and in the
-fastest of all else that it has for this machine (a short trial with the large batch tells), and has the best of one or
-two threads and one or two workers. With --model, a trained model of yours takes the place of the random ones; each
-system then ends its sentences itself and is credited with the tokens that it wrote. The score is output tokens per
-second; where the sentences have references, there is also the BLEU of each of our precisions.
+The sources are Multi30k's test set if REGARD_DATA has it, else random sentences. The weights are random and never
+generate EOS, so that every system generates the same number of tokens, the mean length of the references. A batch of 1
+is one sentence per call, a batch of 64 is 128 sentences in one call. CTranslate2 runs in float32 and in its fastest
+other format on this machine (chosen in a short trial), each with the best of one or two threads and one or two workers.
+With --model, a trained model is used, and each system is credited with the tokens that it generates. The result is
+output tokens per second and, with references, the BLEU of each precision of Regard.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ import torch
 from interleaved import Work, rates_in_turn, seconds_in_turn
 from peers import build_marian, missing
 from report import Comparison, Report, options
-from work import TOY_VOCABULARY, VOCABULARY, config_of, make_tokenizer, multi30k, write_random_model
+from workloads import TOY_VOCABULARY, VOCABULARY, config_of, make_tokenizer, multi30k, write_random_model
 
 from regard.config import DecodeConfig, Precision
 from regard.core.precision import choose_dtype
@@ -59,11 +58,11 @@ Ids = list[int]
 
 @dataclass(frozen=True)
 class Task:
-    """What is translated: every system gets these sentences, shortest first, in batches of this size."""
+    """Sentences to translate, shortest first, in batches of this size."""
 
     tokenizer: TokenizerPair
     sources: list[Ids]
-    length: int | None  # tokens to write for each; None: until it ends
+    length: int | None  # tokens per sentence; None: until EOS
     batch: int
     beam: int
 
@@ -73,7 +72,7 @@ class Task:
 
 
 def ours(model: SearchModel[Any], task: Task) -> Work:
-    """A batch of 1 is one call a sentence; more sentences at once are for the search to divide."""
+    """A batch of 1 is one call per sentence; otherwise one call for all, which the search divides into batches."""
     tokens = max(1, round(task.batch * statistics.mean(len(ids) + 1 for ids in task.sources)))
     how = DecodeConfig(beam=task.beam, batch_tokens=tokens)
     if task.length is not None:
@@ -88,7 +87,7 @@ def ours(model: SearchModel[Any], task: Task) -> Work:
 
 
 def our_decoders(model: Transformer, report: Report) -> dict[str, SearchModel[Any]]:
-    """The engine in each of its formats; the model itself where there is none."""
+    """The engine in each of its number formats; without an engine, the model itself."""
     forms: dict[str, NumberFormat] = {"float32": "float32", "int8": "int8"}
     if choose_dtype("auto", CPU) == torch.bfloat16:
         forms["bf16"] = "bfloat16"
@@ -100,7 +99,7 @@ def our_decoders(model: Transformer, report: Report) -> dict[str, SearchModel[An
 
 
 def theirs(translator: Any, task: Task) -> Work:
-    """CTranslate2. A batch of 1 is one call a sentence; more sentences at once are for it to divide."""
+    """CTranslate2: a batch of 1 is one call per sentence; otherwise one call for all."""
     limits: dict[str, Any] = {"min_decoding_length": task.length, "max_decoding_length": task.length}
     if task.length is None:
         limits = {"max_decoding_length": LONGEST, "length_penalty": 0.6}
@@ -135,7 +134,7 @@ def arrange(model: Path, folder: Path, form: str) -> dict[str, Any]:
 
 
 def choose_forms(subject: Subject, task: Task, folder: Path, report: Report) -> list[str]:
-    """float32, which is exact, and the fastest of what else CTranslate2 can compute in on this machine."""
+    """float32, and the fastest other compute type of CTranslate2 on this machine."""
     import ctranslate2
 
     others = sorted(ctranslate2.get_supported_compute_types("cpu") - {"float32"})
@@ -184,7 +183,7 @@ class Subject:
 
 
 def random_subjects(sizes: Sequence[str], folder: Path, real: bool, report: Report) -> Iterator[Subject]:
-    """Models with random weights, on Multi30k's sentences where they are to be had and wanted."""
+    """Models with random weights, with sentences of Multi30k if `real` and available."""
     files = ("train.en", "train.de", "test_2016_flickr.en", "test_2016_flickr.de")
     texts = [multi30k(name) if real else None for name in files]
     vocabulary = VOCABULARY if real else TOY_VOCABULARY
@@ -204,7 +203,7 @@ def random_subjects(sizes: Sequence[str], folder: Path, real: bool, report: Repo
 
 
 def trained_subject(path: Path, sentences: Sequence[str]) -> Subject:
-    """A model that ends its sentences itself."""
+    """A trained model, which generates EOS."""
     description = read_description(path)
     model = read_model(path, description.model, Transformer, "run beside CTranslate2")
     tokenizer = TokenizerPair.from_files(description.tokenizer, description.lowercase)
@@ -212,7 +211,7 @@ def trained_subject(path: Path, sentences: Sequence[str]) -> Subject:
 
 
 def sentences_for(path: Path, src: Path | None, ref: Path | None) -> tuple[list[str], list[str] | None]:
-    """What a trained model is to translate, and the references, where there are any: of files, or of Multi30k."""
+    """The sentences to translate and their references, if any: from files or from Multi30k."""
     description = read_description(path)
     name = f"test_2016_flickr.{description.src_lang}"
     sentences = multi30k(name) if src is None else list(read_lines(src))
@@ -273,9 +272,9 @@ def compare(subject: Subject, counts: dict[int, int], repeats: int, folder: Path
 def main(argv: Sequence[str] | None = None) -> None:
     parser = options(__doc__)
     parser.add_argument("--size", choices=["small", "base", "both"], default="both")
-    parser.add_argument("--model", type=Path, help="a trained model's folder, instead of random weights")
-    parser.add_argument("--src", type=Path, help="with --model: the sentences to translate, one a line (Multi30k's)")
-    parser.add_argument("--ref", type=Path, help="with --model: their references, for BLEU (Multi30k's)")
+    parser.add_argument("--model", type=Path, help="folder of a trained model, instead of random weights")
+    parser.add_argument("--src", type=Path, help="with --model: sentences to translate, one per line [Multi30k]")
+    parser.add_argument("--ref", type=Path, help="with --model: references, for BLEU [Multi30k]")
     args = parser.parse_args(argv)
     if (args.src or args.ref) and not args.model:
         parser.error("--src and --ref go with --model")

@@ -1,11 +1,11 @@
-"""Two hundred everyday words and phrases, both ways: how many are translated by one of the senses in everyday.tsv.
+"""Accuracy on 200 everyday words and phrases, zh→en and en→zh: how many translations are in everyday.tsv.
 
-    python bench/everyday.py                                   the models that are installed
-    python bench/everyday.py --zh-en FOLDER --en-zh FOLDER     others; --no-guards: as bare models
-    python bench/everyday.py --wrong                           what was not right
+    python bench/everyday.py                                   the installed models
+    python bench/everyday.py --zh-en FOLDER --en-zh FOLDER     other models; --no-guards: without guards
+    python bench/everyday.py --wrong                           list the wrong translations
 
-A row of the list has Chinese forms and English senses of one thing, separated by |; the first of each side is what is
-asked. Case, punctuation, and an article or a "to" in front make no difference; every other letter does.
+A row of the list has Chinese forms and English senses, separated by |; the first of a side is translated, and all of
+the other side are accepted. Case, punctuation, and a leading article or "to" are ignored.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def count(translator: Translator, asked: Sequence[str], accepted: Sequence[Seque
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for way in ("zh-en", "en-zh"):
-        parser.add_argument(f"--{way}", type=Path, help="a model folder instead of the installed one")
-    parser.add_argument("--no-guards", action="store_true", help="the bare models")
-    parser.add_argument("--wrong", action="store_true", help="list what is not right")
-    parser.add_argument("--json", type=Path, help="write the figures here")
+        parser.add_argument(f"--{way}", type=Path, help="model folder [the installed one]")
+    parser.add_argument("--no-guards", action="store_true", help="translate without guards")
+    parser.add_argument("--wrong", action="store_true", help="list the wrong translations")
+    parser.add_argument("--json", type=Path, help="file for the results as JSON")
     args = parser.parse_args(argv)
     rows = read_list()
     found = {}

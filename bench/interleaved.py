@@ -1,4 +1,4 @@
-"""Timing systems in turn, so that a noisy machine is noisy for all of them."""
+"""Interleaved timing: systems are measured in turn, so that noise of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-Work = Callable[[], float]  # does it, and says how much that was: tokens, operations, bytes
+Work = Callable[[], float]  # returns the amount of work done: tokens, operations, bytes
 Result = TypeVar("Result")
 
 
 def take_turns(works: Mapping[str, Callable[[], Result]], repeats: int) -> dict[str, list[tuple[float, Result]]]:
-    """(seconds, result) of each work, one pair a repeat, after one turn to warm up."""
+    """(seconds, result) of each work, one pair per repeat, after a warm-up."""
     taken: dict[str, list[tuple[float, Result]]] = {name: [] for name in works}
     for work in works.values():
         work()
@@ -32,5 +32,5 @@ def milliseconds_in_turn(works: Mapping[str, Callable[[], object]], repeats: int
 
 
 def rates_in_turn(works: Mapping[str, Work], repeats: int) -> dict[str, list[float]]:
-    """How much each did in a second."""
+    """Work per second."""
     return {name: [done / seconds for seconds, done in turns] for name, turns in take_turns(works, repeats).items()}

@@ -1,10 +1,10 @@
-"""Peak memory of training beside nn.Transformer's: steps of many shapes, each system in a process of its own.
+"""Peak memory of training, compared with nn.Transformer: steps of many shapes, one process per system.
 
     python bench/memory.py                     # small and base: half an hour
     python bench/memory.py --size small --steps 300 --repeats 1
 
-Ours keeps freed memory as `regard train` does; the peer is run as its users run it, which takes less. The second table
-leaves out what importing alone takes.
+Regard keeps freed memory as `regard train` does; the peer runs with its defaults, which need less. The second table
+excludes the memory of the imports.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SYSTEMS = ("nn.Transformer float32", "nn.Transformer bf16", "regard float32", "r
 
 
 def peak_megabytes() -> float:
-    """The most that this process has had in memory."""
+    """Peak resident memory of this process."""
     try:
-        # Not ru_maxrss: on Linux a process begins with that of the one which started it.
+        # Not ru_maxrss: on Linux a process inherits that of its parent.
         lines = Path("/proc/self/status").read_text("utf-8").splitlines()
         return next(int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:"))
     except (OSError, StopIteration):
@@ -35,11 +35,11 @@ def peak_megabytes() -> float:
 
 
 def run_alone(system: str, size: str, steps: int) -> None:
-    """Train a little; print the peaks after importing and at the end."""
+    """Train a few steps; print the peaks after the imports and at the end."""
     import torch
     from peers import TorchTransformer
-    from steps import NAMES, peer_step, regard_step
-    from work import config_of, make_batches
+    from training_steps import NAMES, peer_step, regard_step
+    from workloads import config_of, make_batches
 
     from regard.kernels.memory import keep_freed_memory
     from regard.models.transformer import Transformer
@@ -59,7 +59,7 @@ def run_alone(system: str, size: str, steps: int) -> None:
 
 
 def measure(system: str, size: str, steps: int) -> tuple[float, float]:
-    """(megabytes at the peak, those of them that came after importing)"""
+    """(peak in MiB, peak without imports)"""
     command = [sys.executable, __file__, "--alone", system, "--size", size, "--steps", str(steps)]
     imported, peak = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return peak, peak - imported
@@ -67,9 +67,9 @@ def measure(system: str, size: str, steps: int) -> tuple[float, float]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = options(__doc__)
-    parser.add_argument("--size", choices=list(STEPS), help="only this one (default: small and base)")
+    parser.add_argument("--size", choices=list(STEPS), help="model size [small and base]")
     parser.add_argument("--steps", type=int, help=f"of each process (default: {STEPS['small']} and {STEPS['base']})")
-    parser.add_argument("--alone", metavar="SYSTEM", help="be the process of one system")
+    parser.add_argument("--alone", metavar="SYSTEM", help="internal: measure one system in this process")
     args = parser.parse_args(argv)
     if args.alone:
         return run_alone(args.alone, args.size, args.steps)

@@ -1,8 +1,8 @@
-"""The peers' models at our sizes, with random weights: each maps source and target ids to logits.
+"""Models of other libraries at the same sizes, with random weights: each maps source and target ids to logits.
 
 They come with `pip install 'regard[bench]'`, except PyTorch's own. Eole and OpenNMT-py are pre-norm, which costs the
-same. The newest OpenNMT-py that installs with PyTorch 2.13 is 3.0.0. JoeyNMT 2.3.0 is for who installs it by hand: its
-protobuf (older than 3.21) is not Eole's (7.36), and it imports importlib_metadata, which it does not ask for.
+same. The newest OpenNMT-py that installs with PyTorch 2.13 is 3.0.0. JoeyNMT 2.3.0 must be installed by hand: its
+protobuf (older than 3.21) is not Eole's (7.36), and it needs importlib_metadata without requiring it.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ Build = Callable[[TransformerConfig], nn.Module]
 
 
 def missing(module: str) -> str | None:
-    """Why a peer cannot be had, or None."""
+    """Why a peer cannot be imported, or None."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of CUDA parts that are not there
+            warnings.simplefilter("ignore")  # about missing CUDA parts
             importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         return BY_HAND.get(package, INSTALL) if error.name == package else f"it does not import: {error}"
-    except Exception as error:  # whatever a package does when it meets a torch that it does not know
+    except Exception as error:  # any error of a package with an unsupported torch
         return f"it does not import: {error}"
     return None
 
 
 class TorchTransformer(nn.Module):
-    """nn.Transformer with what it leaves to the user: embeddings, positions, the tied output."""
+    """nn.Transformer with embeddings, positions and tied output, which it leaves to the user."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class TorchTransformer(nn.Module):
             config.dropout,
             batch_first=True,
         )
-        for part in self.body.modules():  # it has one rate for all; the others are the config's
+        for part in self.body.modules():  # it takes a single rate; set the others
             if isinstance(part, nn.MultiheadAttention):
                 part.dropout = config.attention_dropout
             elif isinstance(part, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
@@ -195,7 +195,7 @@ class OpenNMT(nn.Module):
 
 
 class TokenCount(SimpleNamespace):
-    """All that JoeyNMT's model wants to know of a vocabulary."""
+    """The parts of a vocabulary that JoeyNMT's model uses."""
 
     def __len__(self) -> int:
         return int(self.size)

@@ -1,4 +1,4 @@
-"""What the benchmarks share besides timing: their options, the machine, a table with ratios, a JSON file."""
+"""Shared by the benchmarks: options, description of the machine, table with ratios, JSON file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PACKAGES = ("torch", "transformers", "eole", "OpenNMT-py", "joeynmt", "ctranslat
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several systems at one piece of work; ours have names that begin with "regard"."""
+    """Several systems on the same workload; names of Regard's begin with "regard"."""
 
     what: str
     unit: str
-    figures: dict[str, list[float]]  # by system, one a repeat
+    figures: dict[str, list[float]]  # by system, one per repeat
     base: str  # the system that the ratios are to
     less_is_better: bool = False
 
@@ -32,7 +32,7 @@ class Comparison:
         return {name: statistics.median(values) for name, values in self.figures.items()}
 
     def ratio(self, name: str, to: str) -> float:
-        """How many times better the one is than the other."""
+        """How many times better one system is than another."""
         one, other = self.medians[name], self.medians[to]
         return other / one if self.less_is_better else one / other
 
@@ -47,7 +47,7 @@ class Comparison:
 
 
 class Report:
-    """The comparisons of a script: each is shown when it is there, all are written at the end."""
+    """The comparisons of a script: printed one by one, written to JSON at the end."""
 
     def __init__(self) -> None:
         self.machine = describe_machine()

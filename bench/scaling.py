@@ -1,10 +1,9 @@
-"""What a training step costs as sentences, batches, models and vocabularies grow, beside nn.Transformer.
+"""Time of a training step for growing sentences, batches, models and vocabularies, compared with nn.Transformer.
 
     python bench/scaling.py
 
-From the middle of it all (`small`: d_model 256, 4,096 tokens of sentences of 24, vocabulary 10,000), one size is varied
-at a time. Each system computes in the best format that it has for the machine: the peer in bf16 or float32, ours as
-`regard train` does by itself.
+One size is varied at a time, starting from `small` (d_model 256, 4,096 tokens in sentences of 24, vocabulary 10,000).
+Each system uses its fastest precision on this machine: the peer bf16 or float32, Regard the default of `regard train`.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import torch
 from interleaved import seconds_in_turn
 from peers import TorchTransformer
 from report import Comparison, Report, options
-from steps import NAMES, chosen, dtypes, peer_step, regard_step
-from work import BATCH_TOKENS, TOY_BATCH_TOKENS, config_of, make_batch
+from training_steps import NAMES, chosen, dtypes, peer_step, regard_step
+from workloads import BATCH_TOKENS, TOY_BATCH_TOKENS, config_of, make_batch
 
 from regard.config import TransformerConfig
 from regard.kernels.memory import keep_freed_memory
@@ -70,7 +69,7 @@ def compare(point: Point, repeats: int) -> Comparison:
     works = {f"nn.Transformer {NAMES[dtype]}": lambda: peer(batch), f"regard {chosen()}": lambda: own(batch)}
     seconds = seconds_in_turn(works, repeats)
     figures = {name: [1e6 * value / batch.n_tokens for value in values] for name, values in seconds.items()}
-    return Comparison(point.what, "µs a target token", figures, next(iter(works)), less_is_better=True)
+    return Comparison(point.what, "µs per target token", figures, next(iter(works)), less_is_better=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

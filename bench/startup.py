@@ -1,10 +1,9 @@
-"""How long the command takes to begin: help, which imports nothing heavy, and one short sentence, from start to end.
+"""Start-up time of the command: --help, and the translation of one short sentence, each in a new process.
 
     python bench/startup.py
 
-Each is a new process; importing PyTorch alone is the measure. The model is a toy, so that loading it costs little;
-where there is one that came with the package, it is asked too. With an empty cache, as after the installation, the
-engine is compiled first.
+The baseline is `import torch`. The model is a toy, which loads quickly; the bundled model is measured too. With an
+empty cache, as after installation, the kernels are compiled first.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from interleaved import seconds_in_turn
 from report import Comparison, Report, options
-from work import TOY_VOCABULARY, config_of, make_tokenizer, write_random_model
+from workloads import TOY_VOCABULARY, config_of, make_tokenizer, write_random_model
 
 from regard.model_folder.registry import BUNDLED, model_folders
 
@@ -31,7 +30,7 @@ def python(*words: str) -> Callable[[], object]:
 
 
 def seconds_the_first_time(*words: str) -> float:
-    """Of the command where nothing has been compiled yet."""
+    """Time of the command with an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
         variables = {**os.environ, "REGARD_CACHE": cache}
         started = time.perf_counter()

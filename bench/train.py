@@ -1,12 +1,12 @@
-"""Training speed beside PyTorch's own Transformer, Hugging Face Marian, Eole, OpenNMT-py and JoeyNMT.
+"""Training speed, compared with nn.Transformer, Hugging Face Marian, Eole, OpenNMT-py and JoeyNMT.
 
     python bench/train.py                      # small and base, five interleaved repeats
     python bench/train.py --size small --repeats 7 --json train.json
 
 Same sizes, batches, dropouts, label-smoothed loss and fused Adam; bf16 is PyTorch's autocast for the peers. Each
-repeat takes one step of every system on the same batch, in turn, so that a noisy machine is noisy for all of them. The
+repeat takes one step of every system on the same batch, in turn, so that noise affects all of them. The
 score is real target tokens per second. The share of the machine is that of a step's useful operations at the rate of
-its best bf16 matrix product (limits.py; float32 where it has no bf16 units), measured in the same turns.
+its best bf16 matrix product (hardware.py; float32 where it has no bf16 units), measured in the same turns.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-import limits
+import hardware
 import numpy as np
 import torch
 from interleaved import Work, rates_in_turn
 from peers import TRAINERS, missing
 from report import Comparison, Report, options
-from steps import NAMES, Step, dtypes, peer_step, precisions, regard_step
-from work import config_of, make_batches
+from training_steps import NAMES, Step, dtypes, peer_step, precisions, regard_step
+from workloads import config_of, make_batches
 
 from regard.config import TransformerConfig
 from regard.data.batches import Batch
@@ -72,8 +72,8 @@ def compare(size: str, repeats: int, report: Report) -> None:
     config = config_of(size)
     batches = make_batches(repeats + 1, size)
     works = {name: over(batches, step) for name, step in make_systems(config, report).items()}
-    shapes, enough = (limits.TOY, 1.0) if size == "toy" else (limits.LARGE, limits.ENOUGH)
-    products = {limits.name_of(shape): limits.product(dtypes()[-1], shape, enough) for shape in shapes}
+    shapes, enough = (hardware.TOY, 1.0) if size == "toy" else (hardware.LARGE, hardware.ENOUGH)
+    products = {hardware.name_of(shape): hardware.product(dtypes()[-1], shape, enough) for shape in shapes}
     rates = rates_in_turn(works | products, repeats)
     best = max(statistics.median(rates[name]) for name in products)
     speeds = {name: rates[name] for name in works}

@@ -45,9 +45,9 @@ def test_each_is_complete_and_small_and_has_a_card(folder: Path) -> None:
 @pytest.mark.parametrize("folder", model_folders(BUNDLED), ids=lambda path: path.name)
 def test_a_film_goes_from_random_weights_to_the_model_itself(bundled: Translator, folder: Path) -> None:
     film = read_history(folder / PROBES)
-    assert (film.moments[0].step, len(film.probes), len(film.moments)) == (0, 6, 16)
+    assert (film.snapshots[0].step, len(film.probes), len(film.snapshots)) == (0, 6, 16)
     for number, probe in enumerate(film.probes):
-        first, last = film.moments[0].written[number], film.moments[-1].written[number]
+        first, last = film.snapshots[0].outputs[number], film.snapshots[-1].outputs[number]
         assert max(first.probabilities) < 0.1, "random weights know nothing"
         assert last.tgt[:-1] == bundled.load(folder).translate([probe.text], beam=1)[0].alternatives[0].tokens
 

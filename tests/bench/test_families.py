@@ -23,19 +23,19 @@ def recipe(reverse_model: Path, tmp_path: Path) -> Path:
 
 
 def test_the_form_of_a_poem(script: Script) -> None:
-    metre = script("metre")
+    metre = script("poem_form")
     assert metre.form_of(TOWER) == "五言四句"
     assert metre.form_of(TOWER * 2) == "五言八句"
     assert metre.form_of(TOWER * 3) == "五言多句"
     for broken in (TOWER[1:], TOWER + "好", TOWER + "。", "", "。"):
         assert metre.form_of(broken) == "杂言"
-    assert metre.right_ones([TOWER, TOWER * 2, TOWER[1:] * 2], "五言八句") == [TOWER * 2]
+    assert metre.correct_poems([TOWER, TOWER * 2, TOWER[1:] * 2], "五言八句") == [TOWER * 2]
 
 
 def test_ancestors_are_measured_and_drawn(
     script: Script, reverse_model: Path, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ancestors = script("ancestors")
+    ancestors = script("recurrent_comparison")
     for name in ancestors.MODELS:
         (tmp_path / name).symlink_to(reverse_model.parent)
     picture = tmp_path / "by-length.svg"
@@ -49,7 +49,7 @@ def test_ancestors_are_measured_and_drawn(
 
 def test_bins_hold_every_sentence_once(script: Script) -> None:
     lengths = [7, 3, 9, 3, 5, 4, 8, 2, 6, 1, 2]
-    bins = script("ancestors").cut(lengths)
+    bins = script("recurrent_comparison").cut(lengths)
     assert sorted(place for places in bins for place in places) == list(range(len(lengths)))
     assert all(max(lengths[i] for i in a) <= min(lengths[i] for i in b) for a, b in itertools.pairwise(bins))
 
@@ -57,7 +57,7 @@ def test_bins_hold_every_sentence_once(script: Script) -> None:
 def test_ctranslate2_says_the_same(
     script: Script, reverse_model: Path, recipe: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script("parity").main(["--model", str(reverse_model), "--recipe", str(recipe), "--split", "valid"])
+    script("ctranslate2_parity").main(["--model", str(reverse_model), "--recipe", str(recipe), "--split", "valid"])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "greedy: 20 of 20 the same, 100.0%"
-    assert lines[1] == "beam 4, no length penalty: 20 of 20 the same, 100.0%"
+    assert lines[0] == "greedy: 20 of 20 equal, 100.0%"
+    assert lines[1] == "beam 4, no length penalty: 20 of 20 equal, 100.0%"

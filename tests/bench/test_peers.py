@@ -19,7 +19,7 @@ PEERS = ("nn.Transformer", "Hugging Face Marian", "Eole", "OpenNMT-py", "JoeyNMT
 @pytest.mark.filterwarnings("ignore")  # what peers say while they import is theirs
 @pytest.mark.parametrize("name", PEERS)
 def test_it_is_the_same_model(name: str, script: Script) -> None:
-    peers, work = script("peers"), script("work")
+    peers, work = script("peers"), script("workloads")
     module, build = peers.TRAINERS[name]
     if reason := peers.missing(module):
         pytest.skip(f"{name}: {reason}")
@@ -47,7 +47,7 @@ def test_it_is_the_same_model(name: str, script: Script) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", PEERS)
 def test_its_step_learns(name: str, script: Script) -> None:
-    peers, work, steps = script("peers"), script("work"), script("steps")
+    peers, work, steps = script("peers"), script("workloads"), script("training_steps")
     module, build = peers.TRAINERS[name]
     if reason := peers.missing(module):
         pytest.skip(f"{name}: {reason}")
@@ -59,7 +59,7 @@ def test_its_step_learns(name: str, script: Script) -> None:
 
 
 def test_our_step_learns(script: Script) -> None:
-    work, steps = script("work"), script("steps")
+    work, steps = script("workloads"), script("training_steps")
     torch.manual_seed(1)
     batch = work.make_batches(1, "toy")[0]
     step = steps.regard_step(Transformer(work.config_of("toy")), torch.float32)

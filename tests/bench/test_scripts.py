@@ -15,7 +15,10 @@ import torch
 BENCH = Path(__file__).parents[2] / "bench"
 Script = Callable[[str], ModuleType]
 
-SCRIPTS = ("limits", "pieces", "train", "decode", "search_pieces", "memory", "startup", "scaling", "quality")
+SCRIPTS = (
+    *("hardware", "training_operations", "train", "decode", "decoding_choices"),
+    *("memory", "startup", "scaling", "time_to_bleu"),
+)
 
 
 def run(script: Script, name: str, folder: Path) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def test_decode_takes_a_trained_model_and_says_what_each_precision_costs(
 def test_train_has_every_peer_that_is_installed_and_says_who_is_not(script: Script) -> None:
     train, peers = script("train"), script("peers")
     report = script("report").Report()
-    systems = train.make_systems(script("work").config_of("toy"), report)
+    systems = train.make_systems(script("workloads").config_of("toy"), report)
     assert {"nn.Transformer float32", "regard float32"} <= systems.keys()
     for name, (module, _) in peers.TRAINERS.items():
         reason = peers.missing(module)
@@ -86,44 +89,44 @@ def test_train_has_every_peer_that_is_installed_and_says_who_is_not(script: Scri
         assert (f"{name} float32" in systems) == (reason is None)
 
 
-def test_everything_is_every_script(script: Script) -> None:
+def test_run_all_runs_every_script(script: Script) -> None:
     """What can be run is run by `make bench`, and has its smoke test here; but for what wants a model, or hours."""
     runnable = {path.stem for path in BENCH.glob("*.py") if re.search(r"^def main\(", path.read_text("utf-8"), re.M)}
     assert runnable == {
         *SCRIPTS,
-        "everything",
-        "explore",
+        "run_all",
+        "explorer_latency",
         "everyday",
-        "metre",
-        "parity",
-        "ancestors",
+        "poem_form",
+        "ctranslate2_parity",
+        "recurrent_comparison",
         "compare_checkouts",
     }
-    assert set(script("everything").SCRIPTS) == {*SCRIPTS} - {"quality"}
+    assert set(script("run_all").SCRIPTS) == {*SCRIPTS} - {"time_to_bleu"}
 
 
-def test_everything_makes_one_file_and_one_table(
+def test_run_all_makes_one_file_and_one_table(
     script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    everything = script("everything")
-    monkeypatch.setattr(everything, "SCRIPTS", ("pieces", "limits"))
+    run_all = script("run_all")
+    monkeypatch.setattr(run_all, "SCRIPTS", ("training_operations", "hardware"))
     path = tmp_path / "new" / "all.json"
-    everything.main(["--toy", "--repeats", "1", "--json", str(path)])
+    run_all.main(["--toy", "--repeats", "1", "--json", str(path)])
     found = json.loads(path.read_text("utf-8"))
-    assert list(found["results"]) == ["pieces", "limits"]
-    last = capfd.readouterr().out.partition("== the best of ours")[2]
+    assert list(found["results"]) == ["training_operations", "hardware"]
+    last = capfd.readouterr().out.partition("== best of Regard")[2]
     assert "regard Dropout / F.dropout" in last
     assert str(path) in last
 
 
-def test_everything_goes_on_after_a_failure_and_says_so(
+def test_run_all_goes_on_after_a_failure_and_says_so(
     script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    everything = script("everything")
-    monkeypatch.setattr(everything, "SCRIPTS", ("nothing", "pieces"))
+    run_all = script("run_all")
+    monkeypatch.setattr(run_all, "SCRIPTS", ("nothing", "training_operations"))
     path = tmp_path / "all.json"
     with pytest.raises(SystemExit, match="failed: nothing"):
-        everything.main(["--toy", "--repeats", "1", "--json", str(path)])
+        run_all.main(["--toy", "--repeats", "1", "--json", str(path)])
     results = json.loads(path.read_text("utf-8"))["results"]
     assert results["nothing"]["failed"]
-    assert results["pieces"]["comparisons"]
+    assert results["training_operations"]["comparisons"]

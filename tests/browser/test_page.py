@@ -34,7 +34,7 @@ def attention_history(folder: Path) -> bytes:
     history = ProbeHistory.begin((TEXT,), learnt.tokenizer, learnt.model)
     torch.manual_seed(1)
     for step, model in ((0, translation_model(learnt.model.config)), (450, learnt.model)):
-        history = history.with_moment(look(model, learnt.tokenizer, history, step))
+        history = history.with_snapshot(look(model, learnt.tokenizer, history, step))
     return encode(history)
 
 

@@ -334,7 +334,7 @@ def test_the_attention_history_of_a_model(serve: Any, reverse: ModelTranslator, 
     shutil.copytree(reverse.folder, folder)
     history = ProbeHistory.begin((TEXT,), reverse.tokenizer, reverse.model)
     moment = look(ModelTranslator(folder).model, reverse.tokenizer, history, 450)
-    (folder / "probes.safetensors").write_bytes(encode(history.with_moment(moment)))
+    (folder / "probes.safetensors").write_bytes(encode(history.with_snapshot(moment)))
     with serve([folder], tmp_path / "runs", page) as client:
         assert client.get("/api/models").json["models"][0]["recorded"]
         header, maps = client.get("/api/models/0/probes").arrays()

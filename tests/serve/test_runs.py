@@ -13,7 +13,7 @@ from regard.inspect.wire import unpack
 from regard.serve.http_error import HttpError
 from regard.serve.responses import Run
 from regard.serve.runs import RunFolders, last_step, probe_pairs, thinned
-from regard.train.probes import Probe, ProbeHistory, Snapshot, Written, encode
+from regard.train.probes import Probe, ProbeHistory, ProbeOutput, Snapshot, encode
 from regard.train.run_folder import RunFolder
 
 
@@ -30,7 +30,7 @@ def history(*steps: int) -> ProbeHistory:
     moments = []
     for step in steps:
         weights_HLM = np.array([[[step % 256, 0]]], np.uint8)
-        moments.append(Snapshot(step, (Written(("b",), (0.5,)),), ({"decoder.0.cross.weights": weights_HLM},)))
+        moments.append(Snapshot(step, (ProbeOutput(("b",), (0.5,)),), ({"decoder.0.cross.weights": weights_HLM},)))
     return ProbeHistory((Probe("a", ("▁a", "</s>")),), tuple(moments))
 
 
@@ -44,15 +44,15 @@ def test_what_is_no_run_is_not_listed(tmp_path: Path) -> None:
     )
 
 
-def test_a_run_is_live_while_somebody_trains_in_it(tmp_path: Path) -> None:
+def test_a_run_is_training_while_somebody_trains_in_it(tmp_path: Path) -> None:
     run = make_run(tmp_path, "run", {"kind": "step", "step": 5})
     with run.locked():
         assert RunFolders(tmp_path).describe_all()[0].live
-        assert run.is_live()
-    assert not run.is_live()
+        assert run.is_training()
+    assert not run.is_training()
     with run.locked():  # looking does not hinder the next training
         pass
-    assert not RunFolder(tmp_path / "nowhere").is_live()
+    assert not RunFolder(tmp_path / "nowhere").is_training()
 
 
 def test_the_last_whole_report(tmp_path: Path) -> None:

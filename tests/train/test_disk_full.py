@@ -47,7 +47,7 @@ def test_a_checkpoint_does_not_fit(
     assert code == 5
     assert errors.startswith(f"regard: {folder.checkpoint(12)} could not be written: ")
     assert "File too large" in errors
-    assert errors.endswith("go on with --resume.\n")
+    assert errors.endswith("continue with --resume.\n")
     check(folder, before, contents)
 
     assert train(regard, recipe, folder)[0] == 0

@@ -62,6 +62,6 @@ def test_a_validation_that_is_no_number_is_not_saved(toy_run: Any, folder: RunFo
 
 
 def test_weights_that_are_no_numbers_are_not_saved(toy_run: Any, folder: RunFolder, heard: Any) -> None:
-    with pytest.raises(TrainingDiverged, match="step 1: there are weights that are no longer numbers"):
+    with pytest.raises(TrainingDiverged, match="step 1: some weights are NaN or infinite"):
         start(toy_run("train.lr=1e300", "train.warmup_steps=1", "train.checkpoint_every=1"), folder, heard)
     assert folder.saved_steps() == []

@@ -65,7 +65,7 @@ def test_the_loss_falls(model: str, precision: str, toy_run: Any, tmp_path: Path
 def test_a_run_cannot_go_on_as_another_family(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     folder = RunFolder(tmp_path / "run")
     start(toy_run("train.max_steps=4"), folder, heard)
-    with pytest.raises(RunError, match=r"cannot go on: .*model\.family.* changed"):
+    with pytest.raises(RunError, match=r"cannot be resumed: .*model\.family.* changed"):
         resume(toy_run(MODELS["gnmt"]), folder, heard)
 
 

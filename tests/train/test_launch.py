@@ -45,7 +45,7 @@ def test_a_run_is_never_overwritten(regard: Any, recipe: Path, folder: RunFolder
     before = contents(folder.path)
     code, out, errors = regard("train", recipe, "--run", folder.path, "--set", "train.seed=2").wait()
     assert (code, out) == (5, "")
-    assert errors.startswith(f"regard: {folder.path} holds a run already. Go on with it: --resume.")
+    assert errors.startswith(f"regard: {folder.path} already holds a run. Resume it with --resume")
     assert contents(folder.path) == before
 
 
@@ -59,15 +59,15 @@ def test_a_folder_that_holds_something_else_is_no_obstacle(toy_run: Any, folder:
 def test_nothing_to_resume(regard: Any, recipe: Path, tmp_path: Path) -> None:
     code, out, errors = regard("train", recipe, "--run", tmp_path / "none", "--resume").wait()
     assert (code, out) == (5, "")
-    assert errors == f"regard: there is no run at {tmp_path / 'none'} to resume: it has no config.json\n"
+    assert errors == f"regard: no run to resume at {tmp_path / 'none'}: it has no config.json\n"
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("{", "is not that of a run"),
-        ("[]", "is not that of a run"),
+        ("{", "is not a valid run configuration"),
+        ("[]", "is not a valid run configuration"),
         ("{}", "format_version"),
         ('{"format_version": 99}', "was written by a newer Regard (format 99); update Regard"),
         ('{"format_version": 1, "train": {"sede": 1}}', "did you mean 'seed'?"),
@@ -92,7 +92,7 @@ def test_a_run_cut_off_before_its_first_checkpoint_starts_again(
     bare.config.write_bytes(folder.config.read_bytes())
     bare.metrics.write_bytes(folder.metrics.read_bytes()[:1000])
     outcome = resume(toy_run(), bare, heard)
-    assert "there is no checkpoint yet: starting from the beginning" in heard.messages
+    assert "no checkpoint yet: starting from the beginning" in heard.messages
     assert outcome.ending == "finished"
     assert contents(bare.model) == contents(folder.model)
     assert [row["step"] for row in bare.read_metrics() if row["kind"] == "step"] == list(range(1, 13))
@@ -140,7 +140,7 @@ def test_another_model_is_refused(
     with pytest.raises(RunError) as caught:
         resume(toy_run(setting, "model.dropout=0.3"), folder, heard)
     name = setting.partition("=")[0]
-    assert f"cannot go on: {name} changed, and what was learnt depends on it" in str(caught.value)
+    assert f"cannot be resumed: {name} changed, and the trained weights depend on it" in str(caught.value)
     assert "Start a new run with --run." in str(caught.value)
     assert contents(folder.path) == before
 
@@ -166,7 +166,10 @@ def test_a_finished_run_says_so_and_leaves_the_model(
     heard.messages.clear()
     outcome = resume(toy_run(), folder, heard)
     assert outcome == (outcome.__class__)("finished", 12, folder.model)
-    assert "the run was over already (finished); raise train.max_steps or train.max_epochs to go on" in heard.messages
+    assert (
+        "the run is already complete (finished); raise train.max_steps or train.max_epochs to continue"
+        in heard.messages
+    )
     assert contents(folder.path) == before
 
 
@@ -186,7 +189,7 @@ def test_a_run_that_stopped_early_or_out_of_time_is_over_too(toy_run: Any, folde
     assert start(toy_run(*stuck), folder, heard).ending == "stopped early"
     before = folder.saved_steps()
     assert resume(toy_run(*stuck), folder, heard).ending == "stopped early"
-    assert "the run was over already (stopped early); raise train.patience to go on" in heard.messages
+    assert "the run is already complete (stopped early); raise train.patience to continue" in heard.messages
     assert folder.saved_steps() == before == [4, 8]
     assert resume(toy_run(*stuck, "train.max_minutes=1e-9", "train.patience=9"), folder, heard).ending == "time is up"
     assert folder.saved_steps() == before
@@ -238,7 +241,7 @@ def test_a_checkpoint_that_was_better_than_the_mean_is_named(toy_run: Any, tmp_p
     alone = f"step 12 alone had loss {heard.validations[-1].nll:.4g}; train.average_checkpoints = 1 takes it"
     assert heard.messages[-1] == alone
     start(toy_run("train.average_checkpoints=1"), RunFolder(tmp_path / "best"), heard)
-    assert heard.messages[-1].startswith("the model is that of step 12")
+    assert heard.messages[-1].startswith("final model: checkpoint of step 12")
 
 
 def test_a_text_that_changed_is_said_before_the_run_goes_on(toy_run: Any, tmp_path: Path, heard: Any) -> None:
@@ -259,7 +262,7 @@ def test_a_text_that_changed_is_said_before_the_run_goes_on(toy_run: Any, tmp_pa
     with (tmp_path / "b.tsv").open("a") as file:
         file.write("one more\tmore one\n")
     resume(run(3), folder, heard)
-    said = f"changed: the text of {tmp_path.name}/b.tsv (its files have another place, size or time)"
+    said = f"changed: the text of {tmp_path.name}/b.tsv (path, size or time of its files)"
     assert [message for message in heard.messages if "the text of" in message] == [said]
     assert heard.messages.index(said) < heard.messages.index("step 3")
     resume(run(4), folder, heard)
@@ -296,10 +299,10 @@ def test_how_long_an_epoch_is_is_measured_once_one_has_ended(toy_run: Any, folde
 def test_a_cosine_that_would_not_fall_is_told(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     short = ("train.schedule=cosine", "train.max_minutes=1e-6", "train.validate_every=1000")
     start(toy_run(*short, "train.max_steps=100000"), RunFolder(tmp_path / "a"), heard)
-    assert any("the cosine falls towards train.max_steps = 100,000" in message for message in heard.messages)
+    assert any("the cosine schedule ends at train.max_steps = 100,000" in message for message in heard.messages)
     heard.messages.clear()
     start(toy_run(*short, "train.max_steps=1000"), RunFolder(tmp_path / "b"), heard)
-    assert not any("the cosine falls" in message for message in heard.messages)
+    assert not any("the cosine schedule ends" in message for message in heard.messages)
 
 
 def test_damaged_checkpoints_are_refused_and_the_one_before_is_as_good(
@@ -320,7 +323,7 @@ def test_damaged_checkpoints_are_refused_and_the_one_before_is_as_good(
             with pytest.raises(RunError) as caught:
                 resume(toy_run("train.ema=0.9"), folder, heard)
             assert str(caught.value).startswith(f"the checkpoint {last} cannot be read: ")
-            assert str(caught.value).endswith("Delete it to go on without it.")
+            assert str(caught.value).endswith("Delete it to resume from the one before.")
             (last / name).write_bytes(whole)
     shutil.rmtree(last)
     assert resume(toy_run("train.ema=0.9"), folder, heard).step == 12

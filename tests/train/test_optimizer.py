@@ -13,7 +13,7 @@ from torch import nn
 from regard.config import OptimizerKind
 from regard.train.optimizer import (
     build_optimizer,
-    cooled,
+    cooldown_factor,
     learning_rate,
     optimizer_tensors,
     paper_learning_rate,
@@ -48,8 +48,10 @@ def test_one_step_of_warming_is_none(kind: str) -> None:
 
 
 def test_the_rate_cools_down_over_the_last_part() -> None:
-    assert [cooled(left, 0.25) for left in (1.0, 0.5, 0.25, 0.2, 0.125, 0.0)] == pytest.approx([1, 1, 1, 0.8, 0.5, 0])
-    assert [cooled(left, 0.0) for left in (1.0, 0.5, 0.0)] == [1.0, 1.0, 1.0]
+    assert [cooldown_factor(left, 0.25) for left in (1.0, 0.5, 0.25, 0.2, 0.125, 0.0)] == pytest.approx(
+        [1, 1, 1, 0.8, 0.5, 0]
+    )
+    assert [cooldown_factor(left, 0.0) for left in (1.0, 0.5, 0.0)] == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])

@@ -18,7 +18,7 @@ from regard.model_folder.folder import check_sums
 from regard.pipelines.model_translator import ModelTranslator
 from regard.train import probes
 from regard.train.launch import resume, start
-from regard.train.probes import GROWTH, Probe, ProbeHistory, Snapshot, Written, encode, read_history
+from regard.train.probes import GROWTH, Probe, ProbeHistory, ProbeOutput, Snapshot, encode, read_history
 from regard.train.run_folder import RunFolder
 
 SENTENCES = "train.probes=['a b c', 'c b']"
@@ -27,9 +27,9 @@ ADDITIVE, NONE = RECURRENT % "additive", RECURRENT % "none"
 
 
 def made_up(*steps: int, size: int = 2) -> ProbeHistory:
-    """A history of one probe with these moments."""
+    """A history of one probe with these snapshots."""
     weights = np.zeros((1, size, size), np.uint8)
-    one = [Snapshot(step, (Written(("b",), (0.5,)),), ({"decoder.0.cross.weights": weights},)) for step in steps]
+    one = [Snapshot(step, (ProbeOutput(("b",), (0.5,)),), ({"decoder.0.cross.weights": weights},)) for step in steps]
     return ProbeHistory((Probe("a", ("▁a", "</s>")),), tuple(one))
 
 
@@ -38,10 +38,10 @@ def test_a_run_keeps_its_moments_and_the_model_has_the_last(toy_run: Any, tmp_pa
     start(toy_run(SENTENCES), folder, heard)
     history, beside = read_history(folder.probes), read_history(folder.model / "probes.safetensors")
     assert [probe.text for probe in history.probes] == ["a b c", "c b"]
-    assert [moment.step for moment in history.moments] == [0, 1, 2, 3, 4, 5, 6, 7, 9, 11]
-    assert [moment.step for moment in beside.moments] == [0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 12]
+    assert [snapshot.step for snapshot in history.snapshots] == [0, 1, 2, 3, 4, 5, 6, 7, 9, 11]
+    assert [snapshot.step for snapshot in beside.snapshots] == [0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 12]
     check_sums(folder.model)
-    first, last = history.moments[0], history.moments[-1]
+    first, last = history.snapshots[0], history.snapshots[-1]
     assert any((first.maps[0][path] != last.maps[0][path]).any() for path in first.maps[0])
 
 
@@ -54,7 +54,7 @@ def test_the_last_moment_is_what_the_model_does(toy_run: Any, tmp_path: Path, he
     tokenizer = translator.tokenizer
     numbers = {piece: number for number, piece in enumerate(tokenizer.tgt.pieces(range(tokenizer.tgt.size)))}
     for number, probe in enumerate(history.probes):
-        written, maps = history.moments[-1].written[number], history.moments[-1].maps[number]
+        written, maps = history.snapshots[-1].outputs[number], history.snapshots[-1].maps[number]
         assert len(written.tgt) == len(written.probabilities)
         [src_ids] = tokenizer.encode_src([probe.text])
         src, tgt = tokenizer.src.pieces(src_ids), [piece for piece in written.tgt if piece != "</s>"]
@@ -107,13 +107,19 @@ def test_a_training_that_starts_from_a_model_goes_on_with_its_history(toy_run: A
     start(toy_run(*again), whole, heard)
     remembered, history = read_history(first.model / "probes.safetensors"), read_history(whole.probes)
     assert [probe.text for probe in history.probes] == ["a b c", "c b"]
-    old = [moment.step for moment in remembered.moments]
-    assert [moment.step for moment in history.moments] == [*old, 14, 17, 20, 23]  # 2, 5, 8 and 11 of its own steps
-    assert history.moments[0].written == (remembered.moments[0].written[2], remembered.moments[0].written[0])
-    for path, weights_HLM in remembered.moments[3].maps[2].items():
-        assert np.array_equal(history.moments[3].maps[0][path], weights_HLM)
+    old = [snapshot.step for snapshot in remembered.snapshots]
+    assert [snapshot.step for snapshot in history.snapshots] == [
+        *old,
+        14,
+        17,
+        20,
+        23,
+    ]  # 2, 5, 8 and 11 of its own steps
+    assert history.snapshots[0].outputs == (remembered.snapshots[0].outputs[2], remembered.snapshots[0].outputs[0])
+    for path, weights_HLM in remembered.snapshots[3].maps[2].items():
+        assert np.array_equal(history.snapshots[3].maps[0][path], weights_HLM)
     beside = read_history(whole.model / "probes.safetensors")
-    assert (beside.moments[0].step, beside.moments[-1].step, len(beside.moments)) == (0, 24, 16)
+    assert (beside.snapshots[0].step, beside.snapshots[-1].step, len(beside.snapshots)) == (0, 24, 16)
     start(toy_run(*again, "train.max_steps=8"), broken, heard)
     resume(toy_run(*again), broken, heard)
     assert broken.probes.read_bytes() == whole.probes.read_bytes()
@@ -123,7 +129,7 @@ def test_a_model_that_remembers_other_sentences_is_of_no_use(toy_run: Any, tmp_p
     first, second = RunFolder(tmp_path / "first"), RunFolder(tmp_path / "second")
     start(toy_run("train.probes=['c b']", "train.max_steps=4"), first, heard)
     start(toy_run(SENTENCES, f"train.init_from='{first.model}'", "train.max_steps=4"), second, heard)
-    assert [moment.step for moment in read_history(second.probes).moments] == [0, 1, 2, 3, 4]
+    assert [snapshot.step for snapshot in read_history(second.probes).snapshots] == [0, 1, 2, 3, 4]
 
 
 def test_other_probes_begin_where_the_run_goes_on(toy_run: Any, tmp_path: Path, heard: Any) -> None:
@@ -132,14 +138,14 @@ def test_other_probes_begin_where_the_run_goes_on(toy_run: Any, tmp_path: Path, 
     resume(toy_run("train.probes=['b']"), folder, heard)
     history = read_history(folder.probes)
     assert [probe.text for probe in history.probes] == ["b"]
-    assert history.moments[0].step == 8
+    assert history.snapshots[0].step == 8
 
 
 def test_recurrent_models_show_what_attention_they_have(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     additive, none = RunFolder(tmp_path / "additive"), RunFolder(tmp_path / "none")
     start(toy_run(ADDITIVE, SENTENCES), additive, heard)
-    moment = read_history(additive.probes).moments[-1]
-    for probe, written, maps in zip(read_history(additive.probes).probes, moment.written, moment.maps, strict=True):
+    snapshot = read_history(additive.probes).snapshots[-1]
+    for probe, written, maps in zip(read_history(additive.probes).probes, snapshot.outputs, snapshot.maps, strict=True):
         [(path, weights_HLM)] = maps.items()
         assert path.endswith("cross.weights")
         assert weights_HLM.shape == (1, len(written.tgt), len(probe.src))
@@ -152,8 +158,8 @@ def test_an_untrained_model_that_never_ends_is_cut(make_trainer: Callable[..., A
     trainer = make_trainer(SENTENCES)
     with torch.no_grad():
         trainer.model.output.weight.zero_()
-    moment = trainer.task.look(trainer.history, 0)
-    for probe, written, maps in zip(trainer.history.probes, moment.written, moment.maps, strict=True):
+    snapshot = trainer.task.take_snapshot(trainer.history, 0)
+    for probe, written, maps in zip(trainer.history.probes, snapshot.outputs, snapshot.maps, strict=True):
         assert len(written.tgt) <= 1.5 * len(probe.src) + 6
         assert maps["decoder.0.cross.weights"].shape == (2, len(written.tgt), len(probe.src))
         assert maps["decoder.0.attention.weights"].shape == (2, len(written.tgt), len(written.tgt))
@@ -174,19 +180,19 @@ def test_moments_are_further_and_further_apart() -> None:
 
 def test_beside_a_model_are_sixteen_moments_even_in_the_root_of_the_step() -> None:
     history = made_up(*(round(1.15**k) for k in range(25, 80)), 10_000_000)
-    few = [moment.step for moment in made_up(0, *(m.step for m in history.moments)).thinned().moments]
+    few = [snapshot.step for snapshot in made_up(0, *(m.step for m in history.snapshots)).thinned().snapshots]
     assert (len(few), few[0], few[-1]) == (16, 0, 10_000_000)
     short = made_up(*range(10))
     assert short.thinned() == short
 
 
 def test_beside_a_model_there_is_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(probes, "MAX_BYTES", 50_000)
     history = made_up(*range(10), size=100)
     thin = history.thinned()
     assert len(encode(thin)) <= 50_000
-    assert (thin.moments[0].step, thin.moments[-1].step) == (0, 9)
-    assert len(made_up(*range(10), size=300).thinned().moments) == 2  # the first and the last always
+    assert (thin.snapshots[0].step, thin.snapshots[-1].step) == (0, 9)
+    assert len(made_up(*range(10), size=300).thinned().snapshots) == 2  # the first and the last always
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -195,11 +201,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path.write_bytes(encode(history))
     again = read_history(path)
     assert again.probes == history.probes
-    assert [dataclasses.replace(m, maps=()) for m in again.moments] == [
-        dataclasses.replace(m, maps=()) for m in history.moments
+    assert [dataclasses.replace(m, maps=()) for m in again.snapshots] == [
+        dataclasses.replace(m, maps=()) for m in history.snapshots
     ]
     assert np.array_equal(
-        again.moments[1].maps[0]["decoder.0.cross.weights"], history.moments[1].maps[0]["decoder.0.cross.weights"]
+        again.snapshots[1].maps[0]["decoder.0.cross.weights"], history.snapshots[1].maps[0]["decoder.0.cross.weights"]
     )
     for wrong in (b"", b"not safetensors at all", encode(history)[:-3]):
         path.write_bytes(wrong)
@@ -209,5 +215,5 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "pieces"), [("", 0), ("a " * 200, 400)])
 def test_a_probe_that_cannot_be_drawn_is_refused(text: str, pieces: int, make_trainer: Callable[..., Any]) -> None:
-    with pytest.raises(ConfigError, match=rf"train\.probes\[1\] = .* has {pieces} pieces"):
+    with pytest.raises(ConfigError, match=rf"train\.probes\[1\] = .* has {pieces} tokens"):
         make_trainer(f"train.probes=['a', '{text}']")

@@ -141,7 +141,7 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(
         assert (code, errors) == (130, "")
         saved = broken.saved_steps()[-1]
         told = out.splitlines()
-        assert told[0] == "stopping after this step; once more to stop at once"
+        assert told[0] == "stopping after this step; press Ctrl-C again to stop at once"
         assert told[-2] == f"interrupted at step {saved}; the run is in {broken.path}"
         assert told[-1].startswith("resume with: regard train ")
         words_to_go_on = [*shlex.split(told[-1].removeprefix("resume with: regard "))]
@@ -157,7 +157,7 @@ def test_a_second_ctrl_c_stops_at_once(regard: Any, recipe: Path, tmp_path: Path
     child = regard(*arguments(recipe, folder, ("train.max_steps=100000", "train.validate_every=100000")))
     child.wait_for("step       3")
     child.send(signal.SIGINT)
-    child.wait_for("once more to stop at once")  # the step is not over: it waits for us to read on
+    child.wait_for("press Ctrl-C again to stop at once")  # the step is not over: it waits for us to read on
     child.send(signal.SIGINT)
     code, out, errors = child.wait()
     assert (code, out, errors.strip()) == (130, "", "interrupted")

@@ -40,7 +40,7 @@ def test_a_folder_without_checkpoints_has_none(tmp_path: Path) -> None:
 
 def test_the_settings_come_back(folder: RunFolder) -> None:
     assert folder.read_config() == RunConfig()
-    with pytest.raises(RunError, match="holds a run already"):
+    with pytest.raises(RunError, match="already holds a run"):
         folder.create(RunConfig())
 
 
@@ -63,7 +63,7 @@ def test_metrics(folder: RunFolder) -> None:
         count = sum(len(b"".join(lines[: n + 1]).rstrip()) <= cut for n in range(3))
         assert [row["step"] for row in folder.read_metrics()] == [1, 2, 3][:count]
     folder.metrics.write_bytes(whole[:-4])
-    folder.forget_metrics_after(1)
+    folder.drop_metrics_after(1)
     assert folder.metrics.read_bytes() == lines[0]
 
 
@@ -80,7 +80,7 @@ def test_a_file_is_no_place_for_a_run(tmp_path: Path, below: str) -> None:
     with pytest.raises(RunError) as caught:
         folder.check_free()
     assert str(caught.value).startswith(
-        f"{folder.path} cannot be the folder of a run: {tmp_path / 'file'} is not a folder. Name another: --run"
+        f"{folder.path} cannot be used as a run folder: {tmp_path / 'file'} is not a folder. Name another: --run"
     )
 
 
@@ -96,5 +96,5 @@ def test_metrics_of_somebody_else_are_left_out(folder: RunFolder) -> None:
     foreign = [5, "text", None, [1], {"loss": 1.0}, {"step": 1}, {"kind": "step"}, {"kind": "step", "step": "1"}]
     folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in [*foreign, report]))
     assert folder.read_metrics() == [report]
-    folder.forget_metrics_after(2)
+    folder.drop_metrics_after(2)
     assert folder.read_metrics() == []

@@ -27,7 +27,7 @@ def in_float64(trainer: Trainer) -> Trainer:
 
 
 def first_batches(trainer: Trainer, count: int) -> list[Batch]:
-    return [batch for batch, _ in islice(trainer.task.batches(trainer.progress.place), count)]
+    return [batch for batch, _ in islice(trainer.task.batches(trainer.progress.position), count)]
 
 
 def plain_loss(model: nn.Module, batch: Batch, smoothing: float) -> Tensor:

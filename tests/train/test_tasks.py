@@ -25,9 +25,9 @@ from regard.data.texts import Windows, cut_evenly
 from regard.errors import ConfigError, DataError
 from regard.model_folder.folder import read_description
 from regard.tokenizers.characters import CharacterTokenizer
+from regard.train.evaluate import evaluate_model
 from regard.train.launch import resume, start
-from regard.train.masked_task import NOT_ASKED, Masker
-from regard.train.measure import measure_model
+from regard.train.masked_lm_task import IGNORED, Masker
 from regard.train.model_card import model_card
 from regard.train.reports import ValidationReport
 from regard.train.run_folder import RunFolder
@@ -153,7 +153,7 @@ def test_labels_are_learnt(make: Make, tmp_path: Path, heard: Any) -> None:
         run = RunFolder(tmp_path / kind)
         start(make(kind, max_steps=60, validate_every=30, metric="accuracy"), run, heard)
         assert heard.validations[-1].accuracy == 1.0
-    report = measure_model(tmp_path / "vit" / "model", make("vit"), "valid", heard.message)
+    report = evaluate_model(tmp_path / "vit" / "model", make("vit"), "valid", heard.message)
     assert report.accuracy == 1.0
     assert ImageClassifier(tmp_path / "vit" / "model").labels == ("dark", "bright")
     assert [
@@ -181,8 +181,8 @@ def test_what_comes_out_can_be_used(make: Make, tmp_path: Path, heard: Any) -> N
 def test_a_run_may_start_from_another_model(make: Make, tmp_path: Path, heard: Any) -> None:
     start(make("bert"), RunFolder(tmp_path / "first"), heard)
     start(make("bert classes", init_from=str(tmp_path / "first" / "model")), RunFolder(tmp_path / "second"), heard)
-    (said,) = [message for message in heard.messages if "weights are those of" in message]
-    assert not said.startswith("0 of ")
+    (said,) = [message for message in heard.messages if "initialised " in message]
+    assert not said.startswith("initialised 0 of ")
     first, second = (tmp_path / name / "model" / "tokenizer.model" for name in ("first", "second"))
     assert first.read_bytes() == second.read_bytes()
 
@@ -193,8 +193,8 @@ def test_a_classifier_may_start_from_another(make: Make, folder: Path, tmp_path:
     (folder / "labels.tsv").write_text("hello\tgreeting\n" + other)
     start(make("bert classes", init_from=str(tmp_path / "first" / "model")), RunFolder(tmp_path / "second"), heard)
     assert read_description(tmp_path / "second" / "model").labels == ("blame", "greeting", "praise")
-    (said,) = [message for message in heard.messages if "weights are those of" in message]
-    assert not said.startswith("0 of ")
+    (said,) = [message for message in heard.messages if "initialised " in message]
+    assert not said.startswith("initialised 0 of ")
 
 
 def test_lines_without_a_text_or_a_label_are_left_out(make: Make, folder: Path, tmp_path: Path, heard: Any) -> None:
@@ -218,7 +218,7 @@ def test_a_model_is_measured_where_there_is_no_training_data(
     def measured(name: str, test: dict[str, str], **train: Any) -> ValidationReport:
         run = make({"classes": "bert classes"}.get(name, name), **train)
         only = dataclasses.replace(run.data, train=(), valid=(), test=(CorpusConfig(**test),))
-        return measure_model(tmp_path / name / "model", dataclasses.replace(run, data=only), "test", heard.message)
+        return evaluate_model(tmp_path / name / "model", dataclasses.replace(run, data=only), "test", heard.message)
 
     assert measured("classes", {"file": str(folder / "few.tsv")}).accuracy == 1.0
     for name in ("gpt", "bert"):
@@ -280,7 +280,7 @@ def test_data_of_another_kind_is_refused(make: Make, folder: Path, tmp_path: Pat
     with pytest.raises(ConfigError, match="only a vocabulary of characters keeps"):
         start(run, RunFolder(tmp_path / "d"), heard)
     run = run_from_dict({"data": {"train": [whole]}, "model": {"family": "bert", "heads": ["tags"]}})
-    with pytest.raises(ConfigError, match="nothing that Regard trains"):
+    with pytest.raises(ConfigError, match="no head that Regard trains"):
         start(run, RunFolder(tmp_path / "e"), heard)
     assert not [path for path in tmp_path.iterdir() if len(path.name) == 1]
 
@@ -338,7 +338,7 @@ def test_what_is_hidden(pairs: bool) -> None:
     window_BL = random.integers(5, lexicon.size, (200, 61))
     masker = Masker(lexicon, pairs, [window_BL.flatten()], 0.15)
     batch = masker(window_BL, random)
-    asked = batch.targets != NOT_ASKED
+    asked = batch.targets != IGNORED
     assert batch.n_tokens == asked.sum()
     assert 0.13 < asked.mean() < 0.17
     hidden = (batch.ids == lexicon.mask)[asked].mean()

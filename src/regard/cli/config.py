@@ -94,13 +94,13 @@ def check_initial_model(run: RunConfig) -> ModelDescription | None:
     from regard.config import TranslationConfig, ViTConfig
     from regard.tokenizers.pair import TokenizerPair
     from regard.train.launch import read_initial_model
-    from regard.train.tasks import saved_lexicon
+    from regard.train.tasks import saved_tokenizer
 
     initial = read_initial_model(run)
     if initial is not None and isinstance(run.model, TranslationConfig):
         TokenizerPair.from_files(initial.tokenizer, initial.lowercase)
     elif not isinstance(run.model, ViTConfig):
-        saved_lexicon(initial)
+        saved_tokenizer(initial)
     return initial
 
 

@@ -144,10 +144,10 @@ def score_other_task(path: Path, recipe: Path | None, split: str, as_json: bool)
         )
     from regard.config.recipe import load_recipe
     from regard.model_folder.registry import find_folder
-    from regard.train.measure import measure_model
+    from regard.train.evaluate import evaluate_model
 
     with spinner(f"evaluating on {split}"):
-        scores = measure_model(find_folder(path), load_recipe(recipe), split, lambda text: None).scores()
+        scores = evaluate_model(find_folder(path), load_recipe(recipe), split, lambda text: None).scores()
     if as_json:
         return json.dumps({"model": str(path), "split": split, "scores": scores}, indent=2)
     return "\n".join(f"{name} {value:.4f}" for name, value in scores.items())

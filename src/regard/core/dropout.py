@@ -1,9 +1,10 @@
 """Dropout from random bytes.
 
-PyTorch's CPU dropout generates one floating-point number per element, at eight times the cost (bench/pieces.py). One
-random byte is enough: an element is dropped when its byte is below round(256 p). The rate is therefore a multiple of
-1/256 (p = 0.1 becomes 26/256 = 0.1016), and the other elements are scaled by that exact rate, so the expectation is
-unchanged. The bytes come from torch's own generator: the same seed gives the same masks.
+PyTorch's CPU dropout generates one floating-point number per element, at eight times the cost
+(bench/training_operations.py). One random byte is enough: an element is dropped when its byte is below round(256 p).
+The rate is therefore a multiple of 1/256 (p = 0.1 becomes 26/256 = 0.1016), and the other elements are scaled by that
+exact rate, so the expectation is unchanged. The bytes come from torch's own generator: the same seed gives the same
+masks.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from regard.inspect.answers import PartialTranslation, Translation
-from regard.train.probes import Probe, Written
+from regard.train.probes import Probe, ProbeOutput
 from regard.train.reports import Sample
 
 
@@ -80,7 +80,7 @@ class Metrics:
 @dataclass(frozen=True)
 class AttentionSnapshot:
     step: int
-    written: tuple[Written, ...]  # one per probe
+    written: tuple[ProbeOutput, ...]  # one per probe
 
 
 @dataclass(frozen=True)

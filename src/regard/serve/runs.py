@@ -56,7 +56,7 @@ class RunFolders:
         return Run(
             name,
             step=last_step(run.metrics),
-            live=run.is_live(),
+            live=run.is_training(),
             model=run.model.is_dir(),
             checkpoints=tuple(run.saved_steps()),
             recorded=run.probes.is_file(),
@@ -69,9 +69,9 @@ class RunFolders:
         """The one that the run has recorded, or else one from its checkpoints."""
         run = self.run(name)
         recorded = [read_history(path) for path in (run.probes, run.model / PROBES) if path.is_file()]
-        recorded = [history for history in recorded if history.moments]
+        recorded = [history for history in recorded if history.snapshots]
         if recorded:  # on a tie, the model's: its last snapshot is the model itself
-            latest = max(reversed(recorded), key=lambda history: history.moments[-1].step)
+            latest = max(reversed(recorded), key=lambda history: history.snapshots[-1].step)
             return pack_history(name, latest.thinned(), after)
         pairs = probe_pairs(run.read_metrics())
         steps = thinned([step for step in run.saved_steps() if step > after], MAX_SNAPSHOTS) if pairs else []

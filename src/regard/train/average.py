@@ -1,4 +1,4 @@
-"""Averaging checkpoints (the paper, section 6.1): the mean of the last few states is better than any of them."""
+"""Checkpoint averaging (the paper, section 6.1)."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def average_weights(folders: Sequence[Path]) -> dict[str, np.ndarray]:
     for folder in folders:
         weights = read_weights(folder)
         if sums and {n: w.shape for n, w in weights.items()} != {n: w.shape for n, w in sums.items()}:
-            raise ModelFolderError(f"{folder} and {folders[0]} are models of different shape; they cannot be averaged")
+            raise ModelFolderError(f"{folder} and {folders[0]} have weights of different shapes and cannot be averaged")
         for name, weight in weights.items():
             sums[name] = sums[name] + weight if name in sums else weight.astype(np.float64)
     return {name: (total / len(folders)).astype(np.float32) for name, total in sums.items()}
 
 
 def first_difference(one: FamilyConfig, other: FamilyConfig) -> str:
-    """The first setting of a model that is not the other's, in words; '' where they are the same model."""
+    """Describes the first setting in which two models differ; '' if there is none."""
     ours, theirs = flatten(to_dict(one)), flatten(to_dict(other))
     for name in {**ours, **theirs}:
-        # Dropout may change while a model is trained, and is not there when it is used.
+        # Dropout may change during training and has no effect at inference.
         if "dropout" not in name and ours.get(name) != theirs.get(name):
-            return f"model.{name} is {ours.get(name)!r} in the one and {theirs.get(name)!r} in the other"
+            return f"model.{name} is {ours.get(name)!r} and {theirs.get(name)!r}"
     return ""
 
 
 def name_folders(folders: Sequence[Path]) -> str:
-    """The folders' names where they tell them apart, else their paths."""
+    """The folders' names if they are distinct, else their paths."""
     names = [folder.name for folder in folders]
     return ", ".join(names if len(set(names)) == len(names) else map(str, folders))
 
@@ -54,12 +54,12 @@ def name_folders(folders: Sequence[Path]) -> str:
 def write_average(
     folders: Sequence[Path], path: Path, stored_as: StoredAs = "float32", new_card: str | None = None
 ) -> None:
-    """A new model folder with the mean of the weights; all else is the last folder's, but for a card that is given."""
+    """Write a model folder with the mean of the weights; everything else, except `new_card`, is the last folder's."""
     if path.exists():
-        raise ModelFolderError(f"{path} exists already; name another folder with -o")
+        raise ModelFolderError(f"{path} already exists; choose another folder with -o")
     descriptions = [read_description(folder) for folder in folders]
     if any(other.tokenizer != descriptions[-1].tokenizer for other in descriptions):
-        raise ModelFolderError("the models have different tokenizers; they cannot be averaged")
+        raise ModelFolderError("models with different tokenizers cannot be averaged")
     for other, description in zip(folders, descriptions, strict=True):
         if difference := first_difference(descriptions[-1].model, description.model):
             raise ModelFolderError(f"{folders[-1]} and {other} cannot be averaged: {difference}")

@@ -1,7 +1,7 @@
-"""The whole state of a training: written at once or not at all, read back to the last bit.
+"""Checkpoints: the complete state of a training run, written atomically and restored bit for bit.
 
-A checkpoint is a model folder with `training/` beside: the optimiser's tensors, the random state, the place in
-the data and, where the model folder holds averaged weights, the weights that are being trained.
+A checkpoint is a model folder with a subfolder `training/`: optimiser state, random state, position in the data and, if
+the model folder holds averaged weights, the trained weights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.data.batches import DataPosition
 from regard.errors import ModelFolderError, RunError
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, check_sums, digest, load_json, read_weights, write_model
-from regard.train.run_folder import writing
+from regard.train.run_folder import write_errors
 
 STATE, OPTIMIZER, TRAINED = "training/state.json", "training/optimizer.safetensors", "training/weights.safetensors"
 RANDOM = "random_state"
@@ -47,36 +47,36 @@ class Tally:
 
 @dataclass
 class Progress:
-    """How far a training has come."""
+    """The progress of a run."""
 
     step: int = 0
-    place: DataPosition = field(default_factory=DataPosition)
+    position: DataPosition = field(default_factory=DataPosition)
     seconds: float = 0.0
     tokens: int = 0
-    ended_tokens: int = 0  # of the epochs that have ended
+    ended_tokens: int = 0  # of the finished epochs
     tally: Tally = field(default_factory=Tally)
-    metric: str = ""  # the one that is watched
+    metric: str = ""  # that selects the best checkpoint
     best: float | None = None  # of that metric, greater is better
     best_step: int = 0
     stale: int = 0  # validations since the best
     scores: dict[str, float] = field(default_factory=dict)  # of the last validation
-    interruptions: list[int] = field(default_factory=list)  # steps saved for no other reason
+    interruptions: list[int] = field(default_factory=list)  # steps that were saved only because of an interruption
 
 
 @dataclass
 class Checkpoint:
     progress: Progress
-    weights: dict[str, Tensor]  # as they are trained
-    averages: dict[str, Tensor] | None  # the moving average, if there is one
+    weights: dict[str, Tensor]  # trained
+    averages: dict[str, Tensor] | None  # exponential moving average
     optimizer: dict[str, Tensor]
     random_state: Tensor
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint, description: ModelDescription, card: str) -> None:
-    """What is at `path` afterwards is a whole checkpoint, or nothing."""
-    offered = checkpoint.weights if checkpoint.averages is None else checkpoint.averages
-    with writing(path), atomic_folder(path, replace=True) as folder:
-        write_model(folder, description, {name: w.numpy() for name, w in offered.items()}, card)
+    """Write a checkpoint atomically."""
+    model_weights = checkpoint.weights if checkpoint.averages is None else checkpoint.averages
+    with write_errors(path), atomic_folder(path, replace=True) as folder:
+        write_model(folder, description, {name: w.numpy() for name, w in model_weights.items()}, card)
         (folder / "training").mkdir()
         save_file({**checkpoint.optimizer, RANDOM: checkpoint.random_state}, folder / OPTIMIZER)
         names = [OPTIMIZER]
@@ -89,29 +89,33 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, description: ModelDescri
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """A checkpoint that lacks something, or that was altered, is told in a sentence."""
+def checkpoint_errors(path: Path) -> Iterator[None]:
+    """Turn errors of an incomplete or damaged checkpoint into a RunError."""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, SafetensorError, ModelFolderError) as error:
-        raise RunError(f"the checkpoint {path} cannot be read: {error}. Delete it to go on without it.") from None
+        raise RunError(
+            f"the checkpoint {path} cannot be read: {error}. Delete it to resume from the one before."
+        ) from None
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    with reading(path):
+    with checkpoint_errors(path):
         check_sums(path)
         state: dict[str, Any] = load_json(path / STATE)
         for name, expected in state.pop("sums", {}).items():
             if digest(path / name) != expected:
                 raise ValueError(f"{name} was altered or damaged")
-        place, tally = DataPosition(**state.pop("place")), Tally(**state.pop("tally", {}))
+        # Until version 0.1 the position was called place.
+        position = DataPosition(**(state.pop("position", None) or state.pop("place")))
+        tally = Tally(**state.pop("tally", {}))
         tensors = load_file(path / OPTIMIZER)
-        offered = {name: torch.from_numpy(array) for name, array in read_weights(path).items()}
+        model_weights = {name: torch.from_numpy(array) for name, array in read_weights(path).items()}
         averaged = (path / TRAINED).exists()
         return Checkpoint(
-            Progress(place=place, tally=tally, **state),
-            weights=load_file(path / TRAINED) if averaged else offered,
-            averages=offered if averaged else None,
+            Progress(position=position, tally=tally, **state),
+            weights=load_file(path / TRAINED) if averaged else model_weights,
+            averages=model_weights if averaged else None,
             random_state=tensors.pop(RANDOM),
             optimizer=tensors,
         )

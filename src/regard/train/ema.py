@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights: often a better model than the last step's."""
+"""Exponential moving average (EMA) of the weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MovingAverage:
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
-        """Within the block the model has the averaged weights."""
+        """Use the averaged weights in the model within the block."""
         own = {name: p.data for name, p in model.named_parameters()}
         try:
             for name, parameter in model.named_parameters():

@@ -1,4 +1,4 @@
-"""From a recipe to a model: prepare the data, train or go on training, write the model that comes out."""
+"""Start or resume a run: prepare the data, train, write the final model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from regard.errors import ConfigError, RunError
 from regard.model_folder.atomic import atomic_folder, default_cache
 from regard.model_folder.folder import ModelDescription, check_sums, read_description, write_model
 from regard.train.average import average_weights
-from regard.train.checkpoint import reading
+from regard.train.checkpoint import checkpoint_errors
 from regard.train.loop import Ending, Trainer
 from regard.train.model_card import model_card
 from regard.train.reports import Listener
-from regard.train.run_folder import RunFolder, writing
+from regard.train.run_folder import RunFolder, write_errors
 from regard.train.tasks import prepare_run
 
-# They follow from the data.
+# Determined by the data.
 SIZES = ("model.src_vocab_size", "model.tgt_vocab_size", "model.vocab_size", "model.n_labels")
 LIMITS: dict[Ending, str] = {
     "finished": "train.max_steps or train.max_epochs",
@@ -36,16 +36,16 @@ LIMITS: dict[Ending, str] = {
 class Outcome:
     ending: Ending
     step: int
-    model: Path | None  # the folder of the final model; None while the run is not over
+    model: Path | None  # folder of the final model; None if the run was interrupted
 
 
 def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
-    """A new run in a new folder."""
+    """Start a new run in a new folder."""
     folder.check_free()  # before any work is done
-    warn_of_cosine(run.train, listener)
+    warn_about_cosine(run.train, listener)
     initial = read_initial_model(run)
     run, prepared = prepare_run(run, default_cache(), listener.message, initial)
-    trainer = Trainer(run, folder, prepared, listener)  # before the folder: what cannot be built leaves none behind
+    trainer = Trainer(run, folder, prepared, listener)  # before the folder is created: an error leaves none behind
     if initial is not None:
         trainer.start_from(expand(run.train.init_from))
     folder.create(run)
@@ -54,17 +54,18 @@ def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
         return finish(trainer)
 
 
-def warn_of_cosine(train: TrainConfig, listener: Listener) -> None:
+def warn_about_cosine(train: TrainConfig, listener: Listener) -> None:
     endless = train.max_steps == TrainConfig.max_steps and not train.max_epochs
     if train.schedule == "cosine" and train.max_minutes and endless:
         listener.message(
-            f"the cosine falls towards train.max_steps = {train.max_steps:,}, however soon the time is up: set that to "
-            f"what train.max_minutes = {train.max_minutes:g} holds, or take train.cooldown, which heeds the clock"
+            f"warning: the cosine schedule ends at train.max_steps = {train.max_steps:,}, but training ends after "
+            f"train.max_minutes = {train.max_minutes:g}: set train.max_steps to the steps in that time, or use "
+            f"train.cooldown, which follows the time limit"
         )
 
 
 def read_initial_model(run: RunConfig) -> ModelDescription | None:
-    """The model that a new run starts from, if it starts from one; what it tells apart is for the run to say."""
+    """The description of the initial model of a run, if any, without its labels: those are the run's."""
     if not run.train.init_from:
         return None
     initial = read_description(expand(run.train.init_from))
@@ -77,31 +78,31 @@ def read_initial_model(run: RunConfig) -> ModelDescription | None:
 
 
 def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
-    """Go on from the last whole checkpoint, with the settings of `run`; what differs is said first."""
+    """Resume from the last checkpoint with the settings of `run`; changed settings are reported."""
     old = folder.read_config()
     with folder.locked():
-        return go_on(old, run, folder, listener)
+        return continue_run(old, run, folder, listener)
 
 
-def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
+def continue_run(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     folder.clean()
     saved = folder.saved_steps()
     changes = [change for change in differences(old, run) if change[0] not in SIZES]
     initial = None if saved else read_initial_model(run)
     description = initial
     if saved:
-        with reading(folder.checkpoint(saved[-1])):
+        with checkpoint_errors(folder.checkpoint(saved[-1])):
             description = read_description(folder.checkpoint(saved[-1]))
         fixed = ", ".join(name for name, _, _ in changes if is_fixed(name, run, description))
         if fixed:
             raise RunError(
-                f"{folder.path} cannot go on: {fixed} changed, and what was learnt depends on it. "
-                f"Start a new run with --run."
+                f"{folder.path} cannot be resumed: {fixed} changed, and the trained weights depend on it. "
+                f"Start a new run with --run FOLDER."
             )
     for name, before, after in changes:
         listener.message(f"changed: {name}: {before!r} → {after!r}")
     run, prepared = prepare_run(run, default_cache(), listener.message, description)
-    say_changed_texts(old, run, folder, listener)
+    report_changed_corpora(old, run, folder, listener)
     trainer = Trainer(run, folder, prepared, listener)
     if saved:
         trainer.restore(saved[-1])
@@ -110,25 +111,25 @@ def go_on(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener)
     folder.write_config(run)
     folder.write_corpora(list(map(identity, run.data.train)))
     if saved:
-        listener.message(f"resumed at step {saved[-1]:,}, epoch {trainer.progress.place.epoch + 1}")
+        listener.message(f"resumed at step {saved[-1]:,}, epoch {trainer.progress.position.epoch + 1}")
     else:
-        folder.forget_metrics_after(0)
-        listener.message("there is no checkpoint yet: starting from the beginning")
+        folder.drop_metrics_after(0)
+        listener.message("no checkpoint yet: starting from the beginning")
     if ending := trainer.over():
-        listener.message(f"the run was over already ({ending}); raise {LIMITS[ending]} to go on")
-        return Outcome(ending, trainer.progress.step, write_model_of(trainer))
+        listener.message(f"the run is already complete ({ending}); raise {LIMITS[ending]} to continue")
+        return Outcome(ending, trainer.progress.step, write_final_model(trainer))
     return finish(trainer)
 
 
-def say_changed_texts(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener) -> None:
-    """Say which training corpora are not what they were, though the settings that name them are."""
+def report_changed_corpora(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener) -> None:
+    """Report training corpora whose files changed although their settings did not."""
     for known, before, corpus in zip(folder.read_corpora(), old.data.train, run.data.train, strict=False):
         if before == corpus and known != identity(corpus):
-            listener.message(f"changed: the text of {corpus_name(corpus)} (its files have another place, size or time)")
+            listener.message(f"changed: the text of {corpus_name(corpus)} (path, size or time of its files)")
 
 
 def is_fixed(name: str, run: RunConfig, saved: ModelDescription) -> bool:
-    """Whether a setting cannot change within a run, because the weights were trained with it."""
+    """Whether a setting cannot change within a run because the weights depend on it."""
     if name == "data.tokenizer.files":
         files = run.data.tokenizer.files
         return not files or ready_tokenizer(files, saved.lowercase).files() != saved.tokenizer
@@ -140,42 +141,44 @@ def is_fixed(name: str, run: RunConfig, saved: ModelDescription) -> bool:
 
 
 def finish(trainer: Trainer) -> Outcome:
-    """Train, then write the model, unless the run was interrupted and will go on."""
+    """Train, then write the model unless the run was interrupted."""
     ending = trainer.train()
-    model = None if ending == "interrupted" else write_model_of(trainer)
+    model = None if ending == "interrupted" else write_final_model(trainer)
     return Outcome(ending, trainer.progress.step, model)
 
 
-def write_model_of(trainer: Trainer) -> Path:
-    """The mean of the last checkpoints, or the best one where no averaging is asked for."""
+def write_final_model(trainer: Trainer) -> Path:
+    """Write the mean of the last checkpoints, or the best checkpoint if there is no averaging."""
     folder, train = trainer.folder, trainer.run.train
-    steps, best = trainer.lasting_steps()[-train.average_checkpoints :], trainer.progress.best_step
-    if train.average_checkpoints == 1 and best in folder.saved_steps():  # without a validation there is no best
+    steps, best = trainer.regular_steps()[-train.average_checkpoints :], trainer.progress.best_step
+    if (
+        train.average_checkpoints == 1 and best in folder.saved_steps()
+    ):  # there is no best checkpoint without validation
         steps = [best]
     checkpoints = [folder.checkpoint(step) for step in steps]
     for checkpoint in checkpoints:
-        with reading(checkpoint):
+        with checkpoint_errors(checkpoint):
             check_sums(checkpoint)
     weights = average_weights(checkpoints)
-    scores = trainer.measure_weights(weights)
-    what = f"the mean of {len(steps)} checkpoints" if len(steps) > 1 else f"that of step {steps[0]:,}"
+    scores = trainer.validate_weights(weights)
+    what = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]:,}"
     history = trainer.final_history()
-    trainer.listener.message(f"the model is {what}{said(scores)}")
+    trainer.listener.message(f"final model: {what}{scores_text(scores)}")
     if len(steps) > 1:
-        say_better_alone(trainer, scores)
+        report_better_checkpoint(trainer, scores)
     card = model_card(trainer.run, sum(w.size for w in weights.values()), steps[-1], scores, len(steps))
-    with writing(folder.model), atomic_folder(folder.model, replace=True) as path:
+    with write_errors(folder.model), atomic_folder(folder.model, replace=True) as path:
         write_model(path, trainer.task.describe(), weights, card, history)
     return folder.model
 
 
-def say_better_alone(trainer: Trainer, scores: Mapping[str, float]) -> None:
-    """Say so where a single checkpoint was better than the mean, by the metric that is watched."""
+def report_better_checkpoint(trainer: Trainer, scores: Mapping[str, float]) -> None:
+    """Report if a single checkpoint was better than the mean by the selected metric."""
     progress, metric = trainer.progress, trainer.run.train.metric
     reached = {name.lower(): value for name, value in scores.items()}.get(metric)
     if reached is None or progress.best is None or progress.best_step not in trainer.folder.saved_steps():
         return
-    sign = -1 if metric == "loss" else 1  # what is kept as the best is turned so that greater is better
+    sign = -1 if metric == "loss" else 1  # progress.best is negated for the loss: higher is better
     if progress.best > sign * reached:
         trainer.listener.message(
             f"step {progress.best_step:,} alone had {metric} {sign * progress.best:.4g}; "
@@ -183,6 +186,6 @@ def say_better_alone(trainer: Trainer, scores: Mapping[str, float]) -> None:
         )
 
 
-def said(scores: Mapping[str, float]) -> str:
+def scores_text(scores: Mapping[str, float]) -> str:
     figures = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
-    return f"; on the validation set: {figures}" if figures else ""
+    return f"; validation: {figures}" if figures else ""

@@ -1,7 +1,7 @@
-"""Training: batches in, checkpoints out.
+"""The training loop.
 
-A run can be cut off at any moment. Everything that the next step depends on (weights, optimiser, random state,
-place in the data) is in a checkpoint, so a resumed run ends, bit for bit, where an unbroken one ends.
+A run can be interrupted at any time. A checkpoint has everything that the next step depends on (weights, optimiser,
+random state, position in the data), so a resumed run ends bit for bit where an uninterrupted one ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from regard.train.ema import MovingAverage
 from regard.train.model_card import model_card
 from regard.train.optimizer import (
     build_optimizer,
-    cooled,
+    cooldown_factor,
     learning_rate,
     optimizer_tensors,
     paper_learning_rate,
@@ -42,18 +42,18 @@ from regard.train.optimizer import (
 )
 from regard.train.probes import encode, read_history
 from regard.train.reports import Balance, Listener, StepReport, ValidationReport
-from regard.train.run_folder import RunFolder, writing
+from regard.train.run_folder import RunFolder, write_errors
 from regard.train.task import TaskBatch
 from regard.train.tasks import AnyPrepared, build_task
 from regard.train.validation import set_precision
 
-INTERRUPTS = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C, a polite kill, a terminal that was closed
+INTERRUPTS = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C, kill, closed terminal
 
 Ending = Literal["finished", "stopped early", "time is up", "interrupted"]
 
 
 class Trainer:
-    """One run: its model, its optimiser, its place in the data."""
+    """One run: its model, its optimiser, its position in the data."""
 
     def __init__(self, run: RunConfig, folder: RunFolder, prepared: AnyPrepared, listener: Listener) -> None:
         train = run.train
@@ -67,28 +67,28 @@ class Trainer:
         self.model = self.task.model
         set_precision(self.model, choose_dtype(train.precision, self.device))
         if takes_int8(train.precision, self.device):
-            self.begin_int8()
+            self.enable_int8()
         self.names: dict[nn.Parameter, str] = {p: name for name, p in self.model.named_parameters()}
         betas = (train.beta1, train.beta2)
         learnt = [p for p in self.names if p.requires_grad]
         self.optimizer = build_optimizer(train.optimizer, learnt, betas, train.eps, train.weight_decay)
         self.average = MovingAverage(self.model, train.ema) if train.ema else None
         self.peak_lr = train.lr or paper_learning_rate(run.model.d_model, train.warmup_steps)
-        self.history = self.task.begin_history()
+        self.history = self.task.start_history()
         self.load: LoadReport | None = None  # of experts, since the last report
         self.progress = Progress(metric=train.metric)
         self.interrupted = False
 
-    def begin_int8(self) -> None:
-        """And say so, since it is no setting of the run that decides about it."""
+    def enable_int8(self) -> None:
+        """Enable int8 matrix products, and report it, since with precision 'auto' the CPU decides."""
         if reason := reason_against(self.device):
-            raise ConfigError(f"train.precision = 'int8', but {reason}. Take 'auto': --set train.precision=auto")
+            raise ConfigError(f"train.precision = 'int8', but {reason}. Use --set train.precision=auto")
         use_int8(self.model)
-        how = "fastest on this CPU" if cpu_has_vnni() else "slower than others on this CPU, which has no VNNI"
-        self.listener.message(f"products in int8, {how} (train.precision = {self.run.train.precision!r})")
+        how = "fastest on this CPU" if cpu_has_vnni() else "slow on this CPU, which has no VNNI"
+        self.listener.message(f"int8 matrix products, {how} (train.precision = {self.run.train.precision!r})")
 
     def start_from(self, folder: Path) -> None:
-        """Take every weight of another model that has the same name and shape here."""
+        """Initialise from another model: copy every weight that has the same name and shape."""
         given = read_weights(folder)
         fitting = {p: name for p, name in self.names.items() if name in given and given[name].shape == p.shape}
         with torch.no_grad():
@@ -98,10 +98,12 @@ class Trainer:
             self.average = MovingAverage(self.model, self.run.train.ema)
         if (folder / PROBES).is_file():
             self.history = self.history.after(read_history(folder / PROBES))
-        self.listener.message(f"{len(fitting)} of {len(self.names)} weights are those of {folder}; the others are new")
+        self.listener.message(
+            f"initialised {len(fitting)} of {len(self.names)} weights from {folder}; the others are random"
+        )
 
     def restore(self, step: int) -> None:
-        """Go back to a checkpoint of this run."""
+        """Restore a checkpoint of this run."""
         checkpoint = load_checkpoint(self.folder.checkpoint(step))
         with torch.no_grad():
             for parameter, name in self.names.items():
@@ -111,26 +113,26 @@ class Trainer:
             self.average.restore(checkpoint.averages or checkpoint.weights)
         torch.set_rng_state(checkpoint.random_state)
         self.progress, metric = checkpoint.progress, self.run.train.metric
-        if self.progress.metric not in ("", metric):  # another scale: what was best on it means nothing here
+        if self.progress.metric not in ("", metric):  # the best value of another metric is not comparable
             self.progress.best, self.progress.best_step, self.progress.stale = None, 0, 0
         self.progress.metric = metric
-        self.folder.forget_metrics_after(step)
+        self.folder.drop_metrics_after(step)
         if self.history.probes and self.folder.probes.is_file():
             saved = read_history(self.folder.probes).until(step)
             self.history = saved if saved.probes == self.history.probes else self.history
 
     def train(self) -> Ending:
-        """Run until an end is reached; the last state is saved whatever the end."""
+        """Train until a limit is reached or the run is interrupted; the last state is saved."""
         before = time.perf_counter()
         with self.watch_interrupts():
             self.probe()
-            for batches, place in self.steps():
-                epoch, started = self.progress.place.epoch, time.perf_counter()
+            for batches, position in self.steps():
+                epoch, started = self.progress.position.epoch, time.perf_counter()
                 result = self.step(batches)
                 seconds = time.perf_counter() - started
                 self.progress.tally.add(result.objective, result.nll, result.tokens, seconds)
-                self.progress.place = place
-                if place.epoch > epoch:
+                self.progress.position = position
+                if position.epoch > epoch:
                     self.progress.ended_tokens = self.progress.tokens
                 self.progress.seconds += time.perf_counter() - before
                 before = time.perf_counter()
@@ -141,8 +143,8 @@ class Trainer:
         return "finished"
 
     def after_step(self, epoch: int) -> Ending | None:
-        """Validate and save where it is time to; say so if the run has come to an end."""
-        train, step, ended_epoch = self.run.train, self.progress.step, self.progress.place.epoch > epoch
+        """Validate and save if due; returns how the run ended, if it did."""
+        train, step, ended_epoch = self.run.train, self.progress.step, self.progress.position.epoch > epoch
         saving = train.checkpoint_every > 0 and step % train.checkpoint_every == 0
         if (step % train.validate_every == 0 if train.validate_every else ended_epoch) or self.over():
             self.validate(epoch)
@@ -157,28 +159,28 @@ class Trainer:
         return ending
 
     def probe(self) -> None:
-        """Keep what the probes look like now, if it is time to."""
+        """Take a snapshot of the probes if one is due."""
         if not self.history.is_due(self.progress.step):
             return
-        with self.offered_weights():
-            moment = self.task.look(self.history, self.progress.step)
-        self.history = self.history.with_moment(moment)
+        with self.averaged_weights():
+            snapshot = self.task.take_snapshot(self.history, self.progress.step)
+        self.history = self.history.with_snapshot(snapshot)
 
     def final_history(self) -> bytes | None:
-        """The moments to be kept beside the model; the last is the model itself, as `measure_weights` left it."""
+        """The snapshots to store with the model; the last is the final model, as `validate_weights` left it."""
         if not self.history.probes:
             return None
-        moment = self.task.look(self.history, self.progress.step)
-        return encode(self.history.with_moment(moment).thinned())
+        snapshot = self.task.take_snapshot(self.history, self.progress.step)
+        return encode(self.history.with_snapshot(snapshot).thinned())
 
     def steps(self) -> Iterator[tuple[list[TaskBatch], DataPosition]]:
-        """The batches of each step, and where the data goes on after it."""
-        given = self.task.batches(self.progress.place)
+        """The batches of each step, and the position in the data after it."""
+        given = self.task.batches(self.progress.position)
         while group := list(islice(given, self.run.train.gradient_accumulation_steps)):
             yield [batch for batch, _ in group], group[-1][1]
 
     def step(self, batches: list[TaskBatch]) -> StepResult:
-        """One update of the weights from the mean loss over all that `batches` ask for."""
+        """One optimiser step on the mean loss over all predictions of `batches`."""
         train = self.run.train
         r_drop = train.r_drop if self.progress.step >= train.r_drop_after else 0.0
         passes = 2 if r_drop else 1
@@ -203,7 +205,7 @@ class Trainer:
         self.progress.step += 1
         self.progress.tokens += tokens
         lr = learning_rate(self.progress.step, train.schedule, self.peak_lr, train.warmup_steps, self.last_step())
-        lr *= cooled(left, train.cooldown)
+        lr *= cooldown_factor(left, train.cooldown)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
@@ -215,7 +217,7 @@ class Trainer:
         return StepResult(objective, nll, tokens, lr, float(grad_norm))
 
     def last_step(self) -> int:
-        """Where the run will end, which cosine falls towards; an estimate where the end is one of epochs."""
+        """The last step of the run, for the cosine schedule; an estimate if epochs are limited."""
         train, progress = self.run.train, self.progress
         if not train.max_epochs:
             return train.max_steps
@@ -223,45 +225,45 @@ class Trainer:
         return min(train.max_steps, math.ceil(train.max_epochs * steps_per_epoch))
 
     def tokens_per_epoch(self) -> float:
-        """The mean of the epochs that have ended; before that, what the task expects."""
+        """The mean of the finished epochs; before that, the task's estimate."""
         progress = self.progress
-        return progress.ended_tokens / progress.place.epoch if progress.ended_tokens else self.task.tokens_per_epoch
+        return progress.ended_tokens / progress.position.epoch if progress.ended_tokens else self.task.tokens_per_epoch
 
     def done(self) -> float:
-        """The part of the run that is behind, by the limit that is nearest: steps, epochs or minutes."""
+        """The completed fraction of the run, by the nearest limit: steps, epochs or minutes."""
         train, progress = self.run.train, self.progress
         shares = [progress.step / train.max_steps]
         if train.max_epochs:
             shares.append(progress.tokens / (self.tokens_per_epoch() * train.max_epochs))
-        if train.max_minutes:  # a fall by the clock is not the same in two runs; nor is where they end
+        if train.max_minutes:  # not reproducible, as is the end of such a run
             shares.append(progress.seconds / (train.max_minutes * 60))
         return min(1.0, max(shares))
 
     def over(self) -> Ending | None:
-        """The end that the run has come to, if it has: then there is nothing to go on with."""
+        """The limit that the run has reached, if any."""
         train, progress = self.run.train, self.progress
-        if progress.step >= train.max_steps or 0 < train.max_epochs <= progress.place.epoch:
+        if progress.step >= train.max_steps or 0 < train.max_epochs <= progress.position.epoch:
             return "finished"
         if 0 < train.max_minutes * 60 <= progress.seconds:
             return "time is up"
         return "stopped early" if 0 < train.patience <= progress.stale else None
 
-    def measure(self, epoch: int) -> ValidationReport:
-        """The model as it is, on the validation set."""
-        return self.task.measure(self.progress.step, epoch + 1)
+    def compute_validation(self, epoch: int) -> ValidationReport:
+        """Validate the model with its current weights."""
+        return self.task.validate(self.progress.step, epoch + 1)
 
-    def measure_weights(self, weights: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """Scores of other weights on the validation set, if there is one. The trainer keeps them: training is over."""
+    def validate_weights(self, weights: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Load other weights and validate them, if there is a validation set; called at the end of training."""
         with torch.no_grad():
             for parameter, name in self.names.items():
                 parameter.copy_(torch.from_numpy(weights[name]))
-        return self.measure(self.progress.place.epoch).scores() if self.task.has_validation else {}
+        return self.compute_validation(self.progress.position.epoch).scores() if self.task.has_validation else {}
 
     def validate(self, epoch: int) -> None:
         if not self.task.has_validation:
             return
-        with self.offered_weights():
-            report = self.measure(epoch)
+        with self.averaged_weights():
+            report = self.compute_validation(epoch)
         if not math.isfinite(report.nll):
             raise self.diverged(f"step {self.progress.step}: the validation loss is {report.nll}")
         goodness = report.goodness(self.run.train.metric)
@@ -276,8 +278,8 @@ class Trainer:
         self.listener.validation(report)
 
     @contextmanager
-    def offered_weights(self) -> Iterator[None]:
-        """The weights that a user of the model gets: the moving average, where there is one."""
+    def averaged_weights(self) -> Iterator[None]:
+        """Use the moving average of the weights within the block, if there is one."""
         if self.average is None:
             yield
         else:
@@ -285,7 +287,7 @@ class Trainer:
                 yield
 
     def report(self, last: StepResult, epoch: int) -> None:
-        """Say how the steps since the last report went."""
+        """Report on the steps since the last report."""
         progress = self.progress
         tally, progress.tally = progress.tally, Tally()
         report = StepReport(
@@ -305,36 +307,36 @@ class Trainer:
         self.listener.step(report)
 
     def seconds_left(self) -> float:
-        """Until the first of the limits, at the pace so far."""
+        """Estimated time to the nearest limit."""
         return self.progress.seconds * (1 / self.done() - 1)
 
     def save(self) -> None:
-        """Write a checkpoint, then let go of the ones that are no longer wanted."""
+        """Write a checkpoint, then delete old ones."""
         step = self.progress.step
         if not all(bool(torch.isfinite(p).all()) for p in self.names):
-            raise self.diverged(f"step {step}: there are weights that are no longer numbers")
+            raise self.diverged(f"step {step}: some weights are NaN or infinite")
         weights = {name: p.detach().cpu() for p, name in self.names.items()}
         averages = None if self.average is None else {name: a.cpu() for name, a in self.average.averages.items()}
         optimizer = {name: t.cpu() for name, t in optimizer_tensors(self.optimizer, self.names).items()}
-        if self.history.moments:  # first, since one moment too many can be dropped, but one too few cannot be made
-            with writing(self.folder.probes):
+        if self.history.snapshots:  # first: a surplus snapshot can be dropped, a missing one cannot be made
+            with write_errors(self.folder.probes):
                 atomic_write(self.folder.probes, encode(self.history))
         state = Checkpoint(self.progress, weights, averages, optimizer, torch.get_rng_state())
         card = model_card(self.run, sum(p.numel() for p in self.names), step, self.progress.scores)
         save_checkpoint(self.folder.checkpoint(step), state, self.task.describe(), card)
-        self.folder.keep_only({*self.lasting_steps()[-self.run.train.keep_checkpoints :], self.progress.best_step})
+        self.folder.keep_only({*self.regular_steps()[-self.run.train.keep_checkpoints :], self.progress.best_step})
 
-    def lasting_steps(self) -> list[int]:
-        """The saved steps, without those saved for an interruption that is over: an unbroken run has none."""
+    def regular_steps(self) -> list[int]:
+        """The saved steps without those of past interruptions, which an uninterrupted run does not have."""
         past = {*self.progress.interruptions} - {self.progress.step}
         return [step for step in self.folder.saved_steps() if step not in past]
 
     def diverged_on(self, batch: TaskBatch, objective: float, grad_norm: float) -> TrainingDiverged:
-        place = self.progress.place
+        position = self.progress.position
         return self.diverged(
             f"step {self.progress.step + 1}: the loss is {objective}, the gradient norm {grad_norm}. "
-            f"The batch is number {place.batch} of pool {place.pool} in epoch {place.epoch + 1}, with "
-            f"{self.task.name_batch(batch)}"
+            f"The batch is number {position.batch} of pool {position.pool} in epoch {position.epoch + 1}, with "
+            f"{self.task.describe_batch(batch)}"
         )
 
     def diverged(self, what: str) -> TrainingDiverged:
@@ -347,19 +349,21 @@ class Trainer:
 
     @contextmanager
     def watch_interrupts(self) -> Iterator[None]:
-        """One of `INTERRUPTS` lets the step end and the state be saved; a second one does not wait."""
+        """On a signal of `INTERRUPTS`, finish the step and save; on a second one, stop at once."""
 
         def interrupt(number: int, frame: object) -> None:
             if self.interrupted:
                 raise KeyboardInterrupt
             self.interrupted = True
-            self.listener.message("stopping after this step; once more to stop at once")
+            self.listener.message("stopping after this step; press Ctrl-C again to stop at once")
 
-        polite = [signal.Signals[name] for name in INTERRUPTS if name in signal.Signals.__members__]
-        heeded = [number for number in polite if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
+        handled = [signal.Signals[name] for name in INTERRUPTS if name in signal.Signals.__members__]
+        active = [
+            number for number in handled if signal.getsignal(number) is not signal.SIG_IGN
+        ]  # nohup ignores SIGHUP
         try:
-            before = {number: signal.signal(number, interrupt) for number in heeded}
-        except ValueError:  # not the main thread: whoever started it stops it through `interrupted`
+            before = {number: signal.signal(number, interrupt) for number in active}
+        except ValueError:  # not the main thread: the caller sets `interrupted`
             before = {}
         try:
             yield

@@ -2,7 +2,7 @@
 
 Cross-entropy against a target smoothed by ε (the paper, section 5.4): 1 − ε on the right token, ε spread evenly.
 With R-Drop (Liang et al. 2021) the batch goes through the model twice, and the two predictions of each position
-are also drawn towards each other by α times half the symmetric Kullback–Leibler divergence.
+are also pulled together by α times half the symmetric Kullback–Leibler divergence.
 
 The logits of a whole batch are its largest tensor by far, so they never exist: each slice is projected, its loss
 and gradient are computed, and only the gradients of the hidden vectors and of the matrix are kept. The even part

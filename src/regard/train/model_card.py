@@ -1,4 +1,4 @@
-"""The model card that goes into every model folder: what it is, what it was trained on, how well it does."""
+"""The model card of a trained model: purpose, data, training, scores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def model_card(run: RunConfig, n_parameters: int, step: int, scores: dict[str, f
         "",
         "## Scores on the validation set",
         "",
-        *([f"- {name}: {value:.4g}" for name, value in scores.items()] or ["- none yet"]),
+        *([f"- {name}: {value:.4g}" for name, value in scores.items()] or ["- none"]),
     ]
     return str(CardHead("; ".join(licences), scores)) + "\n".join(lines) + "\n"
 

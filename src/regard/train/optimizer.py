@@ -13,7 +13,7 @@ from regard.config import OptimizerKind, ScheduleKind
 
 
 def learning_rate(step: int, kind: ScheduleKind, peak: float, warmup_steps: int, max_steps: int) -> float:
-    """The rate of step 1, 2, …: rising in a line to the peak, then falling as the schedule says."""
+    """The learning rate of step 1, 2, …: linear warm-up to the peak, then the schedule."""
     if step < warmup_steps:
         return peak * step / warmup_steps
     match kind:
@@ -28,10 +28,10 @@ def learning_rate(step: int, kind: ScheduleKind, peak: float, warmup_steps: int,
             assert_never(kind)
 
 
-def cooled(left: float, cooldown: float) -> float:
-    """What is left of the rate when `left` of the run is: all of it until the cool-down, then falling in a line.
+def cooldown_factor(left: float, cooldown: float) -> float:
+    """The factor of the learning rate when the fraction `left` of the run remains: 1, then a linear decay to 0.
 
-    Annealing late keeps the rate high while that still teaches (Zhai et al. 2022); a cosine falls all the time.
+    A late linear decay (Zhai et al. 2022), in contrast to a cosine.
     """
     return min(1.0, left / cooldown) if cooldown else 1.0
 
@@ -44,10 +44,10 @@ def paper_learning_rate(d_model: int, warmup_steps: int) -> float:
 def build_optimizer(
     kind: OptimizerKind, parameters: Iterable[nn.Parameter], betas: tuple[float, float], eps: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """Vectors (norms and biases) are not decayed.
+    """Weight decay applies to matrices only, not to norms and biases.
 
-    Adafactor moves a matrix by a share of its size, where Adam moves all by the same. T5 was made with it: its
-    embeddings begin √d_model times as large as its other matrices.
+    Adafactor scales the update of a matrix by the size of its weights. T5 was trained with it: its embeddings are
+    initialised √d_model times as large as its other matrices.
     """
     parameters = list(parameters)
     groups = [
@@ -66,7 +66,7 @@ def build_optimizer(
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Mapping[nn.Parameter, str]) -> dict[str, Tensor]:
-    """The optimiser's memory as named tensors: `exp_avg/encoder.0.ffn.up.weight` and so on."""
+    """The optimiser's state as named tensors: `exp_avg/encoder.0.ffn.up.weight` and so on."""
     return {
         f"{key}/{name}": value
         for parameter, name in names.items()

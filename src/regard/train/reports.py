@@ -1,4 +1,4 @@
-"""What a training says of itself while it runs, and who hears it."""
+"""Reports of a training run, and the listener protocol that receives them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from regard.config import Metric
 
 @dataclass(frozen=True)
 class Balance:
-    """How evenly tokens are spread over experts."""
+    """Load balance of the experts."""
 
-    entropy: float  # from 0, one expert does everything, to 1, all do the same
-    busiest: float  # the busiest expert's tokens, as a multiple of an even share
-    idle: int  # experts without a token
+    entropy: float  # normalised: 0 is one expert for all tokens, 1 is a uniform load
+    busiest: float  # maximum load, as a multiple of the mean
+    idle: int  # number of experts without tokens
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class StepReport:
 
     step: int
     epoch: int
-    loss: float  # what is minimised, per target token
+    loss: float  # the objective, per target token
     nll: float  # −log p of the right token, without smoothing
     lr: float
     grad_norm: float
@@ -59,7 +59,7 @@ class ValidationReport:
     chrf: float | None
     seconds: float
     samples: tuple[Sample, ...]
-    accuracy: float | None = None  # share of right answers, where a label is asked for
+    accuracy: float | None = None  # for classification
     best: bool = False
 
     @property
@@ -67,13 +67,13 @@ class ValidationReport:
         return perplexity(self.nll)
 
     def goodness(self, metric: Metric) -> float:
-        """The watched metric, turned so that greater is better."""
+        """The selected metric, negated if lower is better."""
         value = {"loss": -self.nll, "bleu": self.bleu, "chrf": self.chrf, "accuracy": self.accuracy}[metric]
         return -math.inf if value is None else value
 
     def scores(self) -> dict[str, float]:
         found = {"loss": self.nll, "BLEU": self.bleu, "chrF": self.chrf, "accuracy": self.accuracy}
-        if self.accuracy is None:  # labels are no text, whose perplexity means something
+        if self.accuracy is None:  # perplexity is for text
             found["perplexity"] = self.perplexity
         return {name: value for name, value in found.items() if value is not None}
 
@@ -87,7 +87,7 @@ def perplexity(nll: float) -> float:
 
 
 class Listener(Protocol):
-    """Who hears of a training: a display, a test, a page."""
+    """Receives the reports of a run: a display, a test, the explorer."""
 
     def message(self, text: str) -> None: ...
 

@@ -1,11 +1,11 @@
 """A run is a folder.
 
 config.json          the resolved settings, with a format version
-corpora.json         what tells whether the training corpora are the same as they were
+corpora.json         fingerprints of the training corpora
 metrics.jsonl        a line per report: training steps, validations
-checkpoints/step-N/  whole states of the training, each a model folder with `training/` beside
-model/               the model that came out
-probes.safetensors   the attention over a few sentences through the training, where the recipe names some
+checkpoints/step-N/  complete states, each a model folder with a subfolder `training/`
+model/               the final model
+probes.safetensors   attention history of the probe sentences (train.probes)
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from regard.model_folder.folder import FORMAT_VERSION, PROBES, load_json
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """A disk that is full, or that may not be written to, is told in a sentence."""
+def write_errors(path: Path) -> Iterator[None]:
+    """Turn errors of a full or read-only disk into a RunError."""
     try:
         yield
     except (OSError, SafetensorError) as error:
         raise RunError(
-            f"{path} could not be written: {error}. Nothing that was there before is lost: make room on the disk, or "
-            f"put right what else is wrong with it, and go on with --resume."
+            f"{path} could not be written: {error}. Earlier files are intact: free disk space or fix the cause, then "
+            f"continue with --resume."
         ) from None
 
 
@@ -70,27 +70,26 @@ class RunFolder:
         return self.path / "corpora.json"
 
     def check_free(self) -> None:
-        """Refuse where a run has been, or where none can be."""
+        """Raise if the folder holds a run or cannot be written to."""
         there = next(path for path in (self.path, *self.path.absolute().parents) if os.path.exists(path))
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
             why = f"you have no permission to write to {there}" if there.is_dir() else f"{there} is not a folder"
-            raise RunError(f"{self.path} cannot be the folder of a run: {why}. Name another: --run SOME/OTHER/FOLDER.")
+            raise RunError(f"{self.path} cannot be used as a run folder: {why}. Choose another one with --run FOLDER.")
         if self.config.exists() or self.saved_steps():
             raise RunError(
-                f"{self.path} holds a run already. Go on with it: --resume. Start another: --run SOME/OTHER/FOLDER. "
-                f"Nothing was changed."
+                f"{self.path} already holds a run. Resume it with --resume, or start a new one with --run FOLDER."
             )
 
     def create(self, run: RunConfig) -> None:
-        """Start a new run here. The settings come first: with them alone, a run can be resumed."""
+        """Create the folder. The settings are written first: a run can be resumed from them alone."""
         self.check_free()
         self.write_config(run)
-        with writing(self.checkpoints):
+        with write_errors(self.checkpoints):
             self.checkpoints.mkdir(exist_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else trains in this folder meanwhile. The lock is the system's: it ends with the process."""
+        """Lock the folder against other training processes; the lock ends with the process."""
         handle = os.open(self.path, os.O_RDONLY)
         try:
             try:
@@ -101,8 +100,8 @@ class RunFolder:
         finally:
             os.close(handle)
 
-    def is_live(self) -> bool:
-        """Whether somebody trains here now. Lookers share their lock, and give it back at once."""
+    def is_training(self) -> bool:
+        """Whether a process is training here. Takes a shared lock for a moment."""
         try:
             handle = os.open(self.path, os.O_RDONLY)
         except OSError:
@@ -117,12 +116,12 @@ class RunFolder:
 
     def write_config(self, run: RunConfig) -> None:
         content = {"format_version": FORMAT_VERSION, **to_dict(run)}
-        with writing(self.config):
+        with write_errors(self.config):
             atomic_write(self.config, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
     def read_config(self) -> RunConfig:
         if not self.config.exists():
-            raise RunError(f"there is no run at {self.path} to resume: it has no config.json")
+            raise RunError(f"no run to resume at {self.path}: it has no config.json")
         try:
             content = load_json(self.config)
             version = content.pop("format_version")
@@ -130,22 +129,22 @@ class RunFolder:
                 raise RunError(f"{self.path} was written by a newer Regard (format {version}); update Regard")
             return stored_run(content)
         except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
-            raise RunError(f"{self.config} is not that of a run: {error}") from None
+            raise RunError(f"{self.config} is not a valid run configuration: {error}") from None
 
     def write_corpora(self, identities: list[dict[str, Any]]) -> None:
-        with writing(self.corpora):
+        with write_errors(self.corpora):
             atomic_write(self.corpora, (json.dumps(identities, indent=2) + "\n").encode())
 
     def read_corpora(self) -> list[dict[str, Any]]:
-        """Those of the training corpora, in their order; none where the run was begun before they were kept."""
+        """Fingerprints of the training corpora, in order; empty for runs of older versions."""
         try:
-            kept = json.loads(self.corpora.read_text("utf-8"))
+            stored = json.loads(self.corpora.read_text("utf-8"))
         except (OSError, ValueError):
             return []
-        return kept if isinstance(kept, list) else []
+        return stored if isinstance(stored, list) else []
 
     def clean(self) -> None:
-        """Remove what a killed process left half-written."""
+        """Remove incomplete files of a killed process."""
         remove_leftovers(self.path)
         if self.checkpoints.is_dir():
             remove_leftovers(self.checkpoints)
@@ -154,22 +153,22 @@ class RunFolder:
         return self.checkpoints / f"step-{step:08d}"
 
     def saved_steps(self) -> list[int]:
-        """The steps at which there is a whole checkpoint, in order."""
+        """The steps with a complete checkpoint, in order."""
         names = (re.fullmatch(r"step-(\d{8,})", path.name) for path in self.checkpoints.glob("step-*"))
         return sorted(int(name[1]) for name in names if name)
 
     def keep_only(self, steps: set[int]) -> None:
         for step in self.saved_steps():
             if step not in steps:
-                with writing(self.checkpoints):
+                with write_errors(self.checkpoints):
                     remove_folder(self.checkpoint(step))
 
     def append_metrics(self, row: dict[str, Any]) -> None:
-        with writing(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
+        with write_errors(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Every whole report; the last may have been cut off by a kill, and what is no report is left out."""
+        """All complete reports; other lines, such as one cut off by a kill, are skipped."""
         if not self.metrics.exists():
             return []
         rows = []
@@ -182,9 +181,9 @@ class RunFolder:
                 rows.append(row)
         return rows
 
-    def forget_metrics_after(self, step: int) -> None:
-        """On resuming, drop the reports of steps that will be done again."""
+    def drop_metrics_after(self, step: int) -> None:
+        """Drop the reports of steps that will be repeated after resuming."""
         rows = [row for row in self.read_metrics() if row["step"] <= step]
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        with writing(self.metrics):
+        with write_errors(self.metrics):
             atomic_write(self.metrics, text.encode())

@@ -1,6 +1,6 @@
-"""What is learnt: which batches come, what one costs, how well the model does on texts that it has not seen.
+"""The task protocol: batches, loss and validation of a kind of training.
 
-The trainer knows steps, checkpoints and reports, and nothing of what a batch is. One file a task.
+The trainer handles steps, checkpoints and reports, and knows nothing about the contents of a batch. One file per task.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from regard.train.reports import ValidationReport
 class TaskBatch(Protocol):
     @property
     def n_tokens(self) -> int:
-        """What the loss is a mean over: predictions that are asked for."""
+        """Number of predictions, over which the loss is averaged."""
 
 
 class Task(Protocol):
     @property
     def model(self) -> nn.Module:
-        """What learns; with `compute_dtype`, as all of ours."""
+        """The model to train; it has an attribute `compute_dtype`."""
 
     @property
     def tokens_per_epoch(self) -> float: ...
@@ -34,33 +34,33 @@ class Task(Protocol):
     @property
     def has_validation(self) -> bool: ...
 
-    def batches(self, place: DataPosition) -> Iterator[tuple[Any, DataPosition]]:
-        """Batches without end from `place` on, each with the place after it."""
+    def batches(self, position: DataPosition) -> Iterator[tuple[Any, DataPosition]]:
+        """Endless batches from `position` on, each with the position after it."""
 
     def loss(self, batch: Any, passes: int, r_drop: float) -> SummedLoss:
-        """Summed objective and −log p of a batch; with R-Drop, of both passes through the dropout."""
+        """Summed objective and −log p of a batch; with R-Drop, of both passes."""
 
-    def measure(self, step: int, epoch: int) -> ValidationReport:
-        """The model as it is, on the validation set."""
+    def validate(self, step: int, epoch: int) -> ValidationReport:
+        """Validate the model."""
 
     def describe(self) -> ModelDescription:
-        """What a folder of the model says besides its weights."""
+        """The contents of a model folder except the weights."""
 
-    def name_batch(self, batch: Any) -> str:
-        """What a batch is made of, for an error message."""
+    def describe_batch(self, batch: Any) -> str:
+        """Describe a batch in an error message."""
 
-    def begin_history(self) -> ProbeHistory:
-        """What is looked at now and then while it learns; nothing, where there is nothing to look at."""
+    def start_history(self) -> ProbeHistory:
+        """The attention history to record; without probes if the task has none."""
 
-    def look(self, history: ProbeHistory, step: int) -> Snapshot:
-        """One such look."""
+    def take_snapshot(self, history: ProbeHistory, step: int) -> Snapshot:
+        """Record the attention of the probes."""
 
 
-class WithoutProbes:
-    """For tasks in which there is nothing to look at between steps."""
+class NoProbes:
+    """For tasks without an attention history."""
 
-    def begin_history(self) -> ProbeHistory:
+    def start_history(self) -> ProbeHistory:
         return ProbeHistory(())
 
-    def look(self, history: ProbeHistory, step: int) -> Snapshot:
-        raise AssertionError("there are no probes, so nobody looks")
+    def take_snapshot(self, history: ProbeHistory, step: int) -> Snapshot:
+        raise AssertionError("this task has no probes")

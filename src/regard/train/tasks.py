@@ -1,4 +1,4 @@
-"""Which task a model's family learns, and its data made ready."""
+"""Selects the task of a run by the model's family, and prepares its data."""
 
 from __future__ import annotations
 
@@ -27,33 +27,35 @@ from regard.model_folder.folder import ModelDescription
 from regard.tokenizers.pair import TokenizerPair
 from regard.tokenizers.protocol import Tokenizer, read_tokenizer
 from regard.tokenizers.sentencepiece import sentinel
-from regard.train.label_task import ImageLabelTask, TextLabelTask
-from regard.train.language_task import LanguageTask
-from regard.train.masked_task import MaskedTask
-from regard.train.span_task import SpanTask
+from regard.train.classification_task import ImageClassificationTask, TextClassificationTask
+from regard.train.language_modeling_task import LanguageModelingTask
+from regard.train.masked_lm_task import MaskedLMTask
+from regard.train.span_corruption_task import SpanCorruptionTask
 from regard.train.task import Task
 from regard.train.translation_task import TranslationTask
 
-SENTINELS = tuple(map(sentinel, range(32)))  # T5 has a hundred; a text of 600 tokens has thirty gaps
+SENTINELS = tuple(map(sentinel, range(32)))  # T5 has 100; a text of 600 tokens has 30 spans
 AnyPrepared = Prepared | PreparedTexts | PreparedLabels | PreparedImages
 
 
 def prepare_run(
     run: RunConfig, cache: Path, say: Say, saved: ModelDescription | None = None
 ) -> tuple[RunConfig, AnyPrepared]:
-    """The data of a run, and the run with the sizes that follow from it. `saved`: whose tokenizer, and
-    whose labels if it has any, are to be taken."""
+    """Prepare the data of a run; returns the run with its vocabulary sizes and the data.
+
+    The tokenizer and labels of `saved` are reused.
+    """
     model = run.model
     match model:
         case T5Config() if learns_from_text(run.data):
-            texts = prepare_texts(run.data, cache, say, saved_lexicon(saved), SENTINELS)
+            texts = prepare_texts(run.data, cache, say, saved_tokenizer(saved), SENTINELS)
             return fill_sizes(run, texts.lexicon.size, texts.lexicon.size), texts
         case TransformerConfig() | RecurrentConfig() | T5Config():
             tokenizer = None if saved is None else TokenizerPair.from_files(saved.tokenizer, saved.lowercase)
             pairs = prepare(run.data, cache, say, tokenizer)
             return fill_sizes(run, pairs.tokenizer.src.size, pairs.tokenizer.tgt.size), pairs
         case GptConfig() | DeepSeekConfig():
-            texts = prepare_texts(run.data, cache, say, saved_lexicon(saved))
+            texts = prepare_texts(run.data, cache, say, saved_tokenizer(saved))
             return fill_sizes(run, texts.lexicon.size), texts
         case BertConfig():
             return prepare_bert(run, model, cache, say, saved)
@@ -67,21 +69,21 @@ def prepare_run(
 def prepare_bert(
     run: RunConfig, model: BertConfig, cache: Path, say: Say, saved: ModelDescription | None
 ) -> tuple[RunConfig, AnyPrepared]:
-    """Its heads say what it learns."""
+    """The task depends on the heads."""
     if "classes" in model.heads:
-        labels = prepare_labels(run.data, cache, say, saved_lexicon(saved), saved_labels(saved))
+        labels = prepare_labels(run.data, cache, say, saved_tokenizer(saved), saved_labels(saved))
         model = dataclasses.replace(model, n_labels=len(labels.labels), vocab_size=labels.lexicon.size)
         return dataclasses.replace(run, model=model), labels
     if "masked" in model.heads:
-        texts = prepare_texts(run.data, cache, say, saved_lexicon(saved))
+        texts = prepare_texts(run.data, cache, say, saved_tokenizer(saved))
         return fill_sizes(run, texts.lexicon.size), texts
     raise ConfigError(
-        f"model.heads = {list(model.heads)} has nothing that Regard trains: 'masked' (and 'next') learn from running "
+        f"model.heads = {list(model.heads)} has no head that Regard trains: 'masked' (and 'next') learn from running "
         f"text, 'classes' from texts with labels"
     )
 
 
-def saved_lexicon(saved: ModelDescription | None) -> Tokenizer | None:
+def saved_tokenizer(saved: ModelDescription | None) -> Tokenizer | None:
     return None if saved is None else read_tokenizer(saved.tokenizer, saved.lowercase)
 
 
@@ -90,7 +92,7 @@ def saved_labels(saved: ModelDescription | None) -> tuple[str, ...]:
 
 
 def fill_sizes(run: RunConfig, src: int, tgt: int | None = None) -> RunConfig:
-    """The run with the vocabulary sizes that its tokenizer has."""
+    """The run with the vocabulary sizes of its tokenizer."""
     return dataclasses.replace(run, model=run.model.with_vocabulary(src, tgt))
 
 
@@ -99,16 +101,16 @@ def build_task(run: RunConfig, prepared: AnyPrepared, device: torch.device, say:
         case Prepared():
             return TranslationTask(run, prepared, device, say)
         case PreparedTexts() if isinstance(run.model, BertConfig):
-            return MaskedTask(run, run.model, prepared, device)
+            return MaskedLMTask(run, run.model, prepared, device)
         case PreparedTexts() if isinstance(run.model, T5Config):
-            return SpanTask(run, prepared, device)
+            return SpanCorruptionTask(run, prepared, device)
         case PreparedTexts():
-            return LanguageTask(run, prepared, device)
+            return LanguageModelingTask(run, prepared, device)
         case PreparedLabels():
             assert isinstance(run.model, BertConfig)
-            return TextLabelTask(run, run.model, prepared, device)
+            return TextClassificationTask(run, run.model, prepared, device)
         case PreparedImages():
             assert isinstance(run.model, ViTConfig)
-            return ImageLabelTask(run, run.model, prepared, device)
+            return ImageClassificationTask(run, run.model, prepared, device)
         case _:
             assert_never(prepared)

@@ -1,4 +1,4 @@
-"""Learning to translate: pairs of sentences, the target predicted token by token."""
+"""Translation: predict the target tokens of sentence pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.models.build import translation_model
 from regard.models.translation_model import TranslationModel
 from regard.tokenizers.special_ids import PAD
 from regard.train.loss import SummedLoss, vocabulary_loss
-from regard.train.probes import ProbeHistory, Snapshot, look
+from regard.train.probes import ProbeHistory, Snapshot, take_snapshot
 from regard.train.reports import ValidationReport
 from regard.train.validation import validate
 
@@ -43,7 +43,7 @@ class TranslationTask:
         self.tokens_per_epoch = self.stream.tokens_per_epoch
         valid = [pair for pair in prepared.valid if self.fits(pair)]
         if left_out := len(prepared.valid) - len(valid):
-            say(f"{left_out} validation pairs are too long for the model's positions")
+            say(f"excluded {left_out} validation pairs that are too long for the model")
         self.valid_batches = validation_batches(prepared.tokenizer, valid, train.batch_tokens)
         self.valid_pairs = valid[: train.valid_translations]
         self.has_validation = bool(self.valid_batches)
@@ -55,14 +55,14 @@ class TranslationTask:
             return True
         return max(len(self.tokenizer.encode_src([src])[0]), len(self.tokenizer.encode_tgt([tgt])[0])) < longest
 
-    def batches(self, place: DataPosition) -> Iterator[tuple[Batch, DataPosition]]:
-        return self.stream.iterate(place)
+    def batches(self, position: DataPosition) -> Iterator[tuple[Batch, DataPosition]]:
+        return self.stream.iterate(position)
 
     def loss(self, batch: Batch, passes: int, r_drop: float) -> SummedLoss:
         smoothing = self.run.train.label_smoothing
         return translation_loss(self.model, batch, self.device, passes, smoothing, r_drop)
 
-    def measure(self, step: int, epoch: int) -> ValidationReport:
+    def validate(self, step: int, epoch: int) -> ValidationReport:
         return validate(
             self.model,
             self.tokenizer,
@@ -88,11 +88,11 @@ class TranslationTask:
             prefixes if any(prefixes) else (),
         )
 
-    def name_batch(self, batch: Batch) -> str:
+    def describe_batch(self, batch: Batch) -> str:
         return f"{len(batch.src)} pairs, the first {self.tokenizer.decode_src(batch.src[0].tolist())!r}"
 
-    def begin_history(self) -> ProbeHistory:
+    def start_history(self) -> ProbeHistory:
         return ProbeHistory.begin(self.run.train.probes, self.tokenizer, self.model)
 
-    def look(self, history: ProbeHistory, step: int) -> Snapshot:
-        return look(self.model, self.tokenizer, history, step)
+    def take_snapshot(self, history: ProbeHistory, step: int) -> Snapshot:
+        return take_snapshot(self.model, self.tokenizer, history, step)

@@ -1,4 +1,4 @@
-"""A look at sentences the training has not seen: their loss, and translations of some of them."""
+"""Validation of translation models: loss, and BLEU and chrF of greedy translations."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ GREEDY = DecodeConfig(beam=1)
 
 
 @contextmanager
-def exactly(model: nn.Module) -> Iterator[None]:
-    """Without dropout, and in float32: decoding goes a token at a time, where that is as fast."""
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Without dropout and in float32 within the block; float32 is as fast for decoding token by token."""
     compute_dtype = model.compute_dtype
     set_precision(model, None)
     model.eval()
@@ -37,13 +37,13 @@ def exactly(model: nn.Module) -> Iterator[None]:
 
 
 def set_precision(model: nn.Module, dtype: torch.dtype | None) -> None:
-    """That of the activations; None: the weights'."""
+    """Set the dtype of the activations; None: that of the weights."""
     model.compute_dtype = dtype  # type: ignore[assignment]
 
 
 @torch.inference_mode()
 def mean_nll(model: TranslationModel, batches: Sequence[Batch], device: torch.device) -> float:
-    """−log p per target token, end of sentence among them."""
+    """−log p per target token, including end of sentence."""
     total, count = 0.0, 0
     for batch in batches:
         src, tgt_in, tgt_out = (torch.from_numpy(ids).to(device) for ids in (batch.src, batch.tgt_in, batch.tgt_out))
@@ -68,7 +68,7 @@ def validate(
 ) -> ValidationReport:
     """Loss over `batches`; BLEU and chrF of greedy translations of `pairs`, some of them shown."""
     started = time.perf_counter()
-    with exactly(model):
+    with evaluation_mode(model):
         nll = mean_nll(model, batches, device)
         bleu = chrf = None
         samples: tuple[Sample, ...] = ()

@@ -90,14 +90,14 @@ export interface ParameterHeader {
   columns: string | null;
 }
 
-/** A sentence, and its pieces, of which the last is the end of the sentence. */
+/** A sentence and its tokens, including end of sentence. */
 export interface Probe {
   text: string;
   src: string[];
 }
 
-/** What the model made of a probe: pieces, and the probability it gave each. */
-export interface Written {
+/** The tokens of a greedy translation and their probabilities. */
+export interface ProbeOutput {
   tgt: string[];
   probabilities: number[];
 }
@@ -105,7 +105,7 @@ export interface Written {
 export interface AttentionSnapshot {
   step: number;
   /** one per probe */
-  written: Written[];
+  written: ProbeOutput[];
 }
 
 /** The arrays are the attention maps, H × L × M in 8 bits, named "step/probe/tap". */

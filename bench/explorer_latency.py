@@ -1,6 +1,6 @@
-"""How long the explorer's answers take, and how many bytes they are: real requests to a real server.
+"""Latency and size of the explorer's responses: real requests to a real server.
 
-python bench/explore.py --model runs/multi30k-en-de/model
+python bench/explorer_latency.py --model runs/multi30k-en-de/model
 
 For sentences of 20, 64 and 500 pieces: the translation, the first line of it while it is written, the trace that the
 page opens with (all attention maps), and what it then asks for to show one head, exactly. Each is asked for several

@@ -1,4 +1,4 @@
-"""The work that is measured: sizes of models, batches of sentences, a model folder with random weights."""
+"""Workloads of the benchmarks: model sizes, batches of sentences, model folders with random weights."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from regard.tokenizers.training import train_vocabulary
 VOCABULARY, BATCH_TOKENS = 10_000, 4096
 TOY_VOCABULARY, TOY_BATCH_TOKENS = 320, 128
 TOY = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_encoder_layers": 1, "n_decoder_layers": 1}
-# All at one rate: nn.Transformer drops attention weights and activations too, and has one rate for all.
+# Equal: nn.Transformer applies dropout to attention weights and activations too, with a single rate.
 DROPOUTS = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
 
 
 def config_of(size: str) -> TransformerConfig:
-    """'toy', or a preset of Regard's."""
+    """The config of 'toy' or of a preset."""
     sizes, vocabulary = (TOY, TOY_VOCABULARY) if size == "toy" else (PRESETS[size], VOCABULARY)
     return TransformerConfig(**{**sizes, **DROPOUTS, "src_vocab_size": vocabulary, "tgt_vocab_size": vocabulary})
 
 
 def make_batch(rng: np.random.Generator, rows: int, shortest: int, longest: int, vocabulary: int) -> Batch:
-    """Random sentences of so many tokens, the end of the sentence among them."""
+    """Random sentences of these lengths, including end of sentence."""
     lengths = rng.integers(shortest - 1, longest, size=(rows, 2))
     pairs = [[rng.integers(4, vocabulary, size=length) for length in pair] for pair in lengths]
     return collate([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
 
 def make_batches(count: int, size: str, seed: int = 1) -> list[Batch]:
-    """Sentences of 9 to 24 tokens, bucketed by length as a trainer does, 4,096 padded tokens a batch."""
+    """Sentences of 9 to 24 tokens, bucketed by length, 4,096 padded tokens per batch."""
     vocabulary, tokens = (TOY_VOCABULARY, TOY_BATCH_TOKENS) if size == "toy" else (VOCABULARY, BATCH_TOKENS)
     rng = np.random.default_rng(seed)
     longest = rng.integers(11, 25, size=count).tolist()
@@ -48,13 +48,13 @@ def make_batches(count: int, size: str, seed: int = 1) -> list[Batch]:
 
 
 def multi30k(name: str) -> list[str] | None:
-    """The lines of one of Multi30k's files, such as test_2016_flickr.en; None where REGARD_DATA has no such file."""
+    """The lines of one of Multi30k's files, such as test_2016_flickr.en; None if REGARD_DATA has no such file."""
     path = Path(os.environ.get("REGARD_DATA", "")) / "multi30k" / f"{name}.gz"
     return gzip.decompress(path.read_bytes()).decode("utf-8").splitlines() if path.is_file() else None
 
 
 def make_tokenizer(texts: Sequence[str] | None, vocabulary: int) -> TokenizerPair:
-    """A joint vocabulary of these texts; without any, of random words."""
+    """A joint vocabulary of these texts, or of random words."""
     if texts is None:
         letters = np.random.default_rng(1).integers(97, 123, size=(4 * vocabulary, 7)).astype(np.uint8)
         texts = [row.tobytes().decode() for row in letters]
@@ -64,10 +64,10 @@ def make_tokenizer(texts: Sequence[str] | None, vocabulary: int) -> TokenizerPai
 
 
 def write_random_model(folder: Path, config: TransformerConfig, tokenizer: TokenizerPair) -> Transformer:
-    """A model that never ends a sentence by itself, and its folder."""
+    """Write a model that never generates EOS."""
     torch.manual_seed(1)
     model = Transformer(config).eval().requires_grad_(False)
-    model.output.weight.data[EOS] = 0.0  # its logit is 0, and of so many others some are always above
+    model.output.weight.data[EOS] = 0.0  # its logit is 0, and some of the others are always higher
     weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
     description = ModelDescription(config, DecodeConfig(), "en", "de", False, tokenizer.files())
     with atomic_folder(folder) as path:

@@ -1,4 +1,4 @@
-"""Learning to say what something is: a text, through BERT's class head, or an image, through ViT's."""
+"""Classification of texts with BERT and of images with ViT."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from regard.models.bert import Bert
 from regard.models.vit import ViT
 from regard.tokenizers.special_ids import PAD
 from regard.train.loss import SummedLoss
-from regard.train.one_text import describe_model, window_length
 from regard.train.reports import ValidationReport
-from regard.train.task import WithoutProbes
-from regard.train.validation import exactly
+from regard.train.task import NoProbes
+from regard.train.text_task import describe_model, window_length
+from regard.train.validation import evaluation_mode
 
 VALID_ROWS = 64
 
 
 @dataclass(frozen=True)
-class LabelBatch:
+class ClassificationBatch:
     inputs: Any  # ids_BL or image_BCYX
     labels: Numbers
 
@@ -40,8 +40,8 @@ class LabelBatch:
         return len(self.labels)
 
 
-class LabelTask(WithoutProbes, ABC):
-    """What both share; `logits`, and how a batch is made of the numbers of its examples, is their own."""
+class ClassificationTask(NoProbes, ABC):
+    """The common part; subclasses make batches of examples and compute logits."""
 
     model: nn.Module
     stream: Shuffled
@@ -51,12 +51,12 @@ class LabelTask(WithoutProbes, ABC):
         self.run, self.device = run, device
 
     @abstractmethod
-    def batch(self, numbers: Numbers, valid: bool) -> LabelBatch:
-        """The examples of these numbers."""
+    def batch(self, numbers: Numbers, valid: bool) -> ClassificationBatch:
+        """A batch of the examples with these indices."""
 
     @abstractmethod
-    def logits(self, batch: LabelBatch, passes: int) -> Tensor:
-        """logits_BC, every row as often as there are passes."""
+    def logits(self, batch: ClassificationBatch, passes: int) -> Tensor:
+        """logits_BC; rows are repeated `passes` times."""
 
     @property
     def tokens_per_epoch(self) -> float:
@@ -66,10 +66,10 @@ class LabelTask(WithoutProbes, ABC):
     def has_validation(self) -> bool:
         return self.n_valid > 0
 
-    def batches(self, place: DataPosition) -> Iterator[tuple[LabelBatch, DataPosition]]:
-        return ((self.batch(numbers, valid=False), after) for numbers, after in self.stream.iterate(place))
+    def batches(self, position: DataPosition) -> Iterator[tuple[ClassificationBatch, DataPosition]]:
+        return ((self.batch(numbers, valid=False), after) for numbers, after in self.stream.iterate(position))
 
-    def loss(self, batch: LabelBatch, passes: int, r_drop: float) -> SummedLoss:
+    def loss(self, batch: ClassificationBatch, passes: int, r_drop: float) -> SummedLoss:
         logits_BC = self.logits(batch, passes).float()
         labels_B = torch.from_numpy(batch.labels).to(self.device).repeat(passes)
         log_probs_BC = F.log_softmax(logits_BC, dim=-1)
@@ -83,10 +83,10 @@ class LabelTask(WithoutProbes, ABC):
         return SummedLoss(objective, nll.detach())
 
     @torch.inference_mode()
-    def measure(self, step: int, epoch: int) -> ValidationReport:
+    def validate(self, step: int, epoch: int) -> ValidationReport:
         started = time.perf_counter()
         total, right = 0.0, 0
-        with exactly(self.model):
+        with evaluation_mode(self.model):
             for first in range(0, self.n_valid, VALID_ROWS):
                 batch = self.batch(np.arange(first, min(first + VALID_ROWS, self.n_valid)), valid=True)
                 logits_BC = self.logits(batch, 1).float()
@@ -98,14 +98,14 @@ class LabelTask(WithoutProbes, ABC):
             step, epoch, total / self.n_valid, None, None, seconds, (), accuracy=right / self.n_valid
         )
 
-    def name_batch(self, batch: LabelBatch) -> str:
+    def describe_batch(self, batch: ClassificationBatch) -> str:
         return f"{len(batch.labels)} examples"
 
 
-class TextLabelTask(LabelTask):
+class TextClassificationTask(ClassificationTask):
     def __init__(self, run: RunConfig, config: BertConfig, prepared: PreparedLabels, device: torch.device) -> None:
         super().__init__(run, device)
-        self.lexicon, self.labels = prepared.lexicon, prepared.labels
+        self.tokenizer, self.labels = prepared.lexicon, prepared.labels
         self.model: Bert = Bert(config).to(device)
         self.longest = window_length(run, self.model.longest_text) - 2
         self.train, self.valid = prepared.train, prepared.valid
@@ -114,23 +114,23 @@ class TextLabelTask(LabelTask):
         rows = round(run.train.batch_tokens / np.mean(lengths))
         self.stream = Shuffled(prepared.weights, rows, run.train.seed, lengths)
 
-    def batch(self, numbers: Numbers, valid: bool) -> LabelBatch:
-        """[CLS] text [SEP], padded; a text that is too long is judged by its beginning."""
+    def batch(self, numbers: Numbers, valid: bool) -> ClassificationBatch:
+        """[CLS] text [SEP], padded; texts that are too long are truncated."""
         chosen = [(self.valid if valid else self.train)[i] for i in numbers]
-        rows = [[self.lexicon.begin, *ids[: self.longest], self.lexicon.end] for ids, _ in chosen]
+        rows = [[self.tokenizer.begin, *ids[: self.longest], self.tokenizer.end] for ids, _ in chosen]
         ids_BL = np.full((len(rows), max(map(len, rows))), PAD, np.int64)
         for row, ids in enumerate(rows):
             ids_BL[row, : len(ids)] = ids
-        return LabelBatch(ids_BL, np.array([label for _, label in chosen], np.int64))
+        return ClassificationBatch(ids_BL, np.array([label for _, label in chosen], np.int64))
 
-    def logits(self, batch: LabelBatch, passes: int) -> Tensor:
+    def logits(self, batch: ClassificationBatch, passes: int) -> Tensor:
         return self.model.class_logits(self.model(torch.from_numpy(batch.inputs).to(self.device).repeat(passes, 1)))
 
     def describe(self) -> ModelDescription:
-        return describe_model(self.run, self.lexicon, self.labels)
+        return describe_model(self.run, self.tokenizer, self.labels)
 
 
-class ImageLabelTask(LabelTask):
+class ImageClassificationTask(ClassificationTask):
     def __init__(self, run: RunConfig, config: ViTConfig, prepared: PreparedImages, device: torch.device) -> None:
         super().__init__(run, device)
         self.config, self.labels = config, prepared.labels
@@ -140,23 +140,23 @@ class ImageLabelTask(LabelTask):
         patches = self.model.patches_across**2 + 1
         self.stream = Shuffled(prepared.weights, run.train.batch_tokens // patches, run.train.seed)
 
-    def batch(self, numbers: Numbers, valid: bool) -> LabelBatch:
+    def batch(self, numbers: Numbers, valid: bool) -> ClassificationBatch:
         images = self.valid if valid and self.valid is not None else self.train
         return self.batch_of(images.select(numbers))
 
-    def batch_of(self, images: ImageSet) -> LabelBatch:
-        return LabelBatch(scaled(images.pixels_NCYX, self.config.mean, self.config.std), images.labels_N)
+    def batch_of(self, images: ImageSet) -> ClassificationBatch:
+        return ClassificationBatch(scaled(images.pixels_NCYX, self.config.mean, self.config.std), images.labels_N)
 
-    def batches(self, place: DataPosition) -> Iterator[tuple[LabelBatch, DataPosition]]:
-        """How an image is augment follows from the seed and its place, so that a run can be resumed."""
+    def batches(self, position: DataPosition) -> Iterator[tuple[ClassificationBatch, DataPosition]]:
+        """Augmentation depends on the seed and the position only, so that a run can be resumed."""
         data, seed = self.run.data, self.run.train.seed
-        for numbers, after in self.stream.iterate(place):
+        for numbers, after in self.stream.iterate(position):
             images = self.train.select(numbers)
             random = np.random.default_rng((seed % 2**63, after.epoch, after.batch))
             pixels_NCYX = augment(images.pixels_NCYX, data.horizontal_flip, data.random_shift, random)
             yield self.batch_of(ImageSet(pixels_NCYX, images.labels_N)), after
 
-    def logits(self, batch: LabelBatch, passes: int) -> Tensor:
+    def logits(self, batch: ClassificationBatch, passes: int) -> Tensor:
         image_BCYX = torch.from_numpy(batch.inputs).to(self.device).repeat(passes, 1, 1, 1)
         return self.model(image_BCYX)  # type: ignore[no-any-return]
 

@@ -1,7 +1,7 @@
-"""Every benchmark, one after the other, each in its own process; then one table, and one JSON file in bench/results/.
+"""Run all benchmarks, each in its own process; print a summary and write one JSON file to bench/results/.
 
-python bench/everything.py                 # the better part of an hour on two cores
-python bench/everything.py --toy --repeats 1
+python bench/run_all.py                 # about an hour on two cores
+python bench/run_all.py --toy --repeats 1
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 
 from report import Comparison, options, summary
 
-SCRIPTS = ("limits", "pieces", "train", "decode", "search_pieces", "memory", "startup", "scaling")
+SCRIPTS = ("hardware", "training_operations", "train", "decode", "decoding_choices", "memory", "startup", "scaling")
 HERE = Path(__file__).parent
 
 
 def run(script: str, words: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Its output goes where ours goes; its JSON comes back."""
+    """Run a script and return its JSON."""
     print(f"\n== {script}", flush=True)
     path = folder / f"{script}.json"
     code = subprocess.run([sys.executable, HERE / f"{script}.py", *words, "--json", path]).returncode
@@ -46,9 +46,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     content = {"started": started, "repeats": args.repeats, "toy": args.toy, "results": results}
     output.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    print("\n== the best of ours beside the best of the others (above 1: ours is better)\n")
+    print("\n== best of Regard relative to the best of the others (above 1: Regard is better)\n")
     print(summary([comparison(found) for result in results.values() for found in result["comparisons"]]))
-    print(f"\nevery figure: {output}")
+    print(f"\nall results: {output}")
     if failed := [script for script, result in results.items() if "failed" in result]:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -113,7 +113,7 @@ def test_averages_of_unlike_models_are_refused(toy_run: Any, folder: RunFolder, 
     wide, foreign = RunFolder(tmp_path / "wide"), RunFolder(tmp_path / "foreign")
     start(toy_run("train.max_steps=1", "model.d_ff=64"), wide, heard)
     start(toy_run("train.max_steps=1", "data.tokenizer.vocab_size=310"), foreign, heard)
-    for other, words in ((wide, r"model\.d_ff is 64 in the one and 32"), (foreign, "different tokenizers")):
+    for other, words in ((wide, r"model\.d_ff is 64 and 32"), (foreign, "different tokenizers")):
         with pytest.raises(ModelFolderError, match=words):
             write_average([folder.model, other.model], tmp_path / "out")
         assert not (tmp_path / "out").exists()
@@ -123,7 +123,7 @@ def test_averages_of_unlike_models_are_refused(toy_run: Any, folder: RunFolder, 
 
 def test_a_place_that_is_taken_is_seen_before_the_models_are_read(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with pytest.raises(ModelFolderError, match="out exists already; name another folder with -o"):
+    with pytest.raises(ModelFolderError, match="out already exists; choose another folder with -o"):
         write_average([tmp_path / "there is no such model"], tmp_path / "out")
 
 

@@ -1,8 +1,8 @@
-"""The machine's own rates, by PyTorch's operators: matrix products in float32, bf16 and int8, and memory bandwidth.
+"""Peak rates of the machine with PyTorch's operators: matrix products in float32, bf16 and int8, memory bandwidth.
 
-    python bench/limits.py
+    python bench/hardware.py
 
-What a step or a translation could cost at least, were it nothing but its products.
+They are lower bounds for the time of a training step or a translation.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ LARGE: tuple[Shape, ...] = (
     (256, 512, 10_000),
     (4096, 256, 1024),
 )
-# What a step of decoding has: a batch of 64, a batch of 64 with beam 4, one sentence.
+# A decoding step: a batch of 64, a batch of 64 with beam 4, one sentence.
 DECODING: tuple[Shape, ...] = ((64, 512, 2048), (256, 512, 2048), (64, 512, 10_000), (1, 512, 2048), (1, 512, 10_000))
 TOY: tuple[Shape, ...] = ((64, 32, 64), (1, 32, 64))
 PRODUCTS = {"float32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
-ENOUGH = 2e9  # operations in a timed turn, so that the clock does not count
+ENOUGH = 2e9  # operations per measurement, well above the resolution of the clock
 
 
 def product(dtype: torch.dtype, shape: Shape, enough: float = ENOUGH) -> Work:
-    """As many products into the same memory as make `enough` operations. int8 gives int32."""
+    """Repeated products with at least `enough` operations in total. The result of int8 is int32."""
     rows, inner, columns = shape
     times = max(1, round(enough / (2 * rows * inner * columns)))
     if dtype == torch.int8:
@@ -62,7 +62,7 @@ def name_of(shape: Shape) -> str:
 
 
 def bandwidth(elements: int) -> dict[str, Work]:
-    """Bytes read and written; the arrays are larger than any cache."""
+    """Bytes read and written; the arrays are larger than the caches."""
     a, b, c = (torch.ones(elements) for _ in range(3))
 
     def copy() -> float:

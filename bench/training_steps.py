@@ -1,4 +1,4 @@
-"""A training step, ours and a peer's: forwards, label-smoothed loss, backwards, fused Adam."""
+"""A training step of Regard and of a peer: forward, label-smoothed loss, backward, fused Adam."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ CPU = torch.device("cpu")
 SMOOTHING, BETAS, EPS = 0.1, (0.9, 0.98), 1e-9
 NAMES = {torch.float32: "float32", torch.bfloat16: "bf16"}
 Step = Callable[[Batch], float]
-Rate = Callable[[int], float]  # of learning, at step 1, 2, …
+Rate = Callable[[int], float]  # learning rate at step 1, 2, …
 
 
 def dtypes() -> list[torch.dtype]:
-    """Those to measure: bf16 only where the machine has units for it."""
+    """The dtypes to measure: bf16 only if the CPU has units for it."""
     best = choose_dtype("auto", CPU)
     return [torch.float32] if best == torch.float32 else [torch.float32, best]
 
 
 def precisions() -> list[str]:
-    """Ours to measure: int8 only where the machine has units for it."""
+    """The precisions of Regard to measure: int8 only if the CPU has VNNI."""
     in_int8 = cpu_has_vnni() and reason_against(CPU) is None
     return [*(NAMES[dtype] for dtype in dtypes()), *(["int8"] if in_int8 else [])]
 
 
 def chosen() -> str:
-    """What `regard train` takes by itself."""
+    """The precision that `regard train` chooses by default."""
     return "int8" if takes_int8("auto", CPU) else NAMES[dtypes()[-1]]
 
 
@@ -78,7 +78,7 @@ def regard_step(model: Transformer, precision: str, rate: Rate = constant) -> St
 
 
 def peer_step(model: nn.Module, dtype: torch.dtype, rate: Rate = constant) -> Step:
-    """`model` maps source and target ids to logits; bf16 is PyTorch's autocast, as its users have it."""
+    """`model` maps source and target ids to logits; bf16 is PyTorch's autocast."""
     optimizer = torch.optim.Adam(model.parameters(), betas=BETAS, eps=EPS, fused=True)
     steps = count(1)
     model.train()

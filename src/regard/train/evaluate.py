@@ -1,4 +1,4 @@
-"""How good a trained model is on a part of a recipe's data, whatever its task."""
+"""Evaluation of a trained model on a split of a recipe's data, for any task."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from regard.train.reports import ValidationReport
 from regard.train.tasks import build_task, prepare_run
 
 
-def measure_model(folder: Path, run: RunConfig, split: str, say: Say) -> ValidationReport:
+def evaluate_model(folder: Path, run: RunConfig, split: str, say: Say) -> ValidationReport:
     """The model of a folder on all of the `valid` or `test` texts or images of a run."""
     description = read_description(folder)
     corpora = getattr(run.data, split)
     if not corpora:
-        raise ConfigError(f"the recipe names no {split} data")
-    # They stand in the place of the training data too, which need not be there, and from which nothing is learnt.
+        raise ConfigError(f"the recipe has no {split} data: set data.{split}")
+    # They also replace the training data, which is not needed and may be missing.
     data = dataclasses.replace(run.data, train=corpora, valid=corpora)
     train = dataclasses.replace(run.train, valid_windows=0, valid_samples=0)
     run = dataclasses.replace(run, data=data, model=description.model, train=train)
     run, prepared = prepare_run(run, default_cache(), say, description)
     task = build_task(run, prepared, torch.device("cpu"), say)
     if not task.has_validation:
-        raise DataError(f"there is nothing to measure in the recipe's {split} data: every text or label is empty")
+        raise DataError(f"the recipe's {split} data is empty")
     take_weights(task.model, folder)
-    return task.measure(0, 0)
+    return task.validate(0, 0)

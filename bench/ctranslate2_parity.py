@@ -1,6 +1,6 @@
-"""Does CTranslate2 say the same as we do, with the same weights? Translations by both, token for token.
+"""Agreement with CTranslate2 on the same weights: translations by both, compared token for token.
 
-python bench/parity.py --model runs/multi30k-en-de/model --recipe recipes/multi30k-en-de.toml --split test
+python bench/ctranslate2_parity.py --model runs/multi30k-en-de/model --recipe recipes/multi30k-en-de.toml --split test
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             )
             pairs = zip(found, results, strict=True)
             same = sum(list(one.alternatives[0].tokens) == result.hypotheses[0] for one, result in pairs)
-            print(f"{name}: {same} of {len(texts)} the same, {same / len(texts):.1%}")
+            print(f"{name}: {same} of {len(texts)} equal, {same / len(texts):.1%}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Translators before and after attention, at one budget: BLEU, BLEU by the length of the source, speed of training.
+"""Recurrent models and the Transformer at the same training budget: BLEU, BLEU by source length, training speed.
 
     M=recipes/multi30k-en-de
     regard train $M-lstm.toml --run runs/ancestors/rnn --set model.cell=rnn …
     regard train $M-lstm.toml --run runs/ancestors/lstm …
     regard train $M-bahdanau.toml --run runs/ancestors/bahdanau …
     regard train $M.toml --run runs/ancestors/transformer …
-    python bench/ancestors.py runs/ancestors --split test --plot docs/pictures/ancestors.svg
+    python bench/recurrent_comparison.py runs/ancestors --split test --plot docs/pictures/ancestors.svg
 
-The five bins have equally many sentences. BLEU is lower-cased, beam 5, each model's own settings.
+The five bins have equal numbers of sentences. BLEU is lower-cased, beam 5, each model's own settings.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class Result:
 
 
 def cut(lengths: Sequence[int]) -> list[list[int]]:
-    """The places of the sentences, shortest first, in bins of equally many."""
+    """Indices of the sentences, shortest first, in bins of equal size."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     edges = [round(i * len(order) / BINS) for i in range(BINS + 1)]
     return [order[low:high] for low, high in itertools.pairwise(edges)]
 
 
-def look_at(run: Path, name: str, pairs: Sequence[tuple[str, str]], bins: list[list[int]]) -> Result:
+def evaluate_run(run: Path, name: str, pairs: Sequence[tuple[str, str]], bins: list[list[int]]) -> Result:
     model = ModelTranslator(run / "model", "float32")
     translations = [one.text for one in model.translate([source for source, _ in pairs], beam=5)]
 
-    def bleu(places: Sequence[int]) -> float:
-        outputs, references = [translations[i] for i in places], [pairs[i][1] for i in places]
+    def bleu(indices: Sequence[int]) -> float:
+        outputs, references = [translations[i] for i in indices], [pairs[i][1] for i in indices]
         return measure(outputs, references, "de", lowercase=True)[0].score
 
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
@@ -90,12 +90,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     pairs = [(pair.src, pair.tgt) for corpus in corpora for pair in read_pairs(corpus)]
     lengths = [len(source.split()) for source, _ in pairs]
     bins = cut(lengths)
-    labels = [f"{min(lengths[i] for i in places)} to {max(lengths[i] for i in places)}" for places in bins]
+    labels = [f"{min(lengths[i] for i in indices)} to {max(lengths[i] for i in indices)}" for indices in bins]
     print("| | BLEU | " + " | ".join(f"{label} words" for label in labels) + " | tokens/s | minutes | steps |")
     print("|---|" + "---:|" * (BINS + 4))
     results = []
     for folder, name in MODELS.items():
-        found = look_at(args.runs / folder, name, pairs, bins)
+        found = evaluate_run(args.runs / folder, name, pairs, bins)
         results.append(found)
         scores = " | ".join(f"{score:.2f}" for score in [found.bleu, *found.by_length])
         print(f"| {name} | {scores} | {found.tokens_per_second:,.0f} | {found.minutes:.1f} | {found.steps:,} |")

@@ -1,6 +1,6 @@
-"""The pieces of a training step on their own: what each costs, beside PyTorch's way of doing it.
+"""The operations of a training step, each compared with PyTorch's operators.
 
-python bench/pieces.py
+python bench/training_operations.py
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from interleaved import milliseconds_in_turn
 from report import Comparison, Report, options
 from torch import Tensor
-from work import make_tokenizer, multi30k
+from workloads import make_tokenizer, multi30k
 
 from regard.core.attention.reference import reference_attention
 from regard.core.attention.short import short_attention
@@ -37,7 +37,7 @@ from regard.train.loss_kernels import native_slice_loss, plain
 ELEMENTS, ROWS, VOCABULARY = 4096 * 2048, 256, 10_000
 TOKENS, WIDTH, HEADS, LENGTH = 4096, 512, 8, 12  # of a step of `base` with short sentences
 SHAPES = 25  # in one repeat
-TIMES = 20  # that memory is taken and freed: at first it has to be had in any case
+TIMES = 20  # allocations per measurement
 M_MMAP_THRESHOLD = -3  # of glibc's mallopt
 
 
@@ -61,7 +61,7 @@ def compare_losses(rows: int, vocabulary: int, repeats: int) -> Comparison:
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)
 
 
-def there_and_back(forward: Callable[[], Tensor]) -> Callable[[], object]:
+def forward_backward(forward: Callable[[], Tensor]) -> Callable[[], object]:
     return lambda: forward().sum().backward()
 
 
@@ -84,8 +84,8 @@ def compare_residuals(tokens: int, width: int, repeats: int) -> Comparison:
     x, change = (torch.randn(tokens, width).bfloat16().requires_grad_() for _ in range(2))
     residual = Residual(width, "post", "layernorm", 0.1).train()
     norm = torch.nn.LayerNorm(width)
-    stepwise = there_and_back(lambda: norm((x + F.dropout(change, 0.1)).float()).bfloat16())
-    works = {"PyTorch's operators": stepwise, "regard": there_and_back(lambda: residual.after(x, change))}
+    stepwise = forward_backward(lambda: norm((x + F.dropout(change, 0.1)).float()).bfloat16())
+    works = {"PyTorch's operators": stepwise, "regard": forward_backward(lambda: residual.after(x, change))}
     what = f"add & norm of {tokens:,} x {width} bf16 numbers, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)
 
@@ -101,7 +101,7 @@ def compare_attentions(tokens: int, width: int, repeats: int) -> Comparison:
             q, k, v = (one.unflatten(-1, (HEADS, head_size)).transpose(1, 2) for one in qkv.chunk(3, dim=-1))
             return kernel(q, k, v).transpose(1, 2).flatten(2)
 
-        return there_and_back(forward)
+        return forward_backward(forward)
 
     works = {
         "PyTorch's fused": attend(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, mask, 0.1)),
@@ -124,7 +124,7 @@ def compare_rotations(tokens: int, width: int, repeats: int) -> Comparison:
             q = qkv[..., : HEADS * head_size].unflatten(-1, (HEADS, head_size)).transpose(1, 2)
             return kernel(q, *angles)
 
-        return there_and_back(forward)
+        return forward_backward(forward)
 
     works = {"PyTorch's operators": turn(rotate_plainly)}
     if library() is not None:
@@ -138,11 +138,11 @@ def compare_activations(tokens: int, width: int, repeats: int) -> Comparison:
     x = torch.randn(tokens, 4 * width).bfloat16().requires_grad_()
     dropout = Dropout(0.1).train()
     works = {
-        "PyTorch's operators": there_and_back(lambda: F.dropout(F.relu(x), 0.1)),
-        "one after the other": there_and_back(lambda: dropout(F.relu(x))),
+        "PyTorch's operators": forward_backward(lambda: F.dropout(F.relu(x), 0.1)),
+        "one after the other": forward_backward(lambda: dropout(F.relu(x))),
     }
     if library() is not None:
-        works["regard C++"] = there_and_back(lambda: relu_dropout(x, dropout.p))
+        works["regard C++"] = forward_backward(lambda: relu_dropout(x, dropout.p))
     what = f"ReLU and dropout of {tokens:,} x {4 * width} bf16 numbers, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)
 
@@ -152,15 +152,15 @@ def compare_projections(tokens: int, width: int, repeats: int) -> Comparison:
     whole = torch.randn(3 * width, width).bfloat16().requires_grad_()
     parts = [part.detach().clone().requires_grad_() for part in whole.chunk(3)]
     works = {
-        "three products": there_and_back(lambda: torch.cat([F.linear(x, part) for part in parts], dim=1)),
-        "one product": there_and_back(lambda: F.linear(x, whole)),
+        "three products": forward_backward(lambda: torch.cat([F.linear(x, part) for part in parts], dim=1)),
+        "one product": forward_backward(lambda: F.linear(x, whole)),
     }
     what = f"queries, keys and values of {tokens:,} x {width} bf16 numbers, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "three products", less_is_better=True)
 
 
 def compare_memory(tokens: int, vocabulary: int, repeats: int) -> Comparison:
-    """A product into memory that the system has just cleared, and into memory that was kept."""
+    """A product into freshly mapped memory, and into memory kept by the allocator."""
     x, weight = torch.randn(tokens // 4, WIDTH).bfloat16(), torch.randn(vocabulary, WIDTH).bfloat16()
 
     def under(setting: Callable[[], object]) -> Callable[[], object]:
@@ -177,9 +177,9 @@ def compare_memory(tokens: int, vocabulary: int, repeats: int) -> Comparison:
 
 
 def hand_back_freed_memory() -> None:
-    """As PyTorch and glibc do by themselves."""
+    """The defaults of PyTorch and glibc."""
     if (kept := region()) is not None:
-        kept.regard_keep_memory(ctypes.c_bool(False))
+        kept["use_region"](False)
     if sys.platform.startswith("linux"):
         mallopt = ctypes.CDLL(None).mallopt
         for name in (M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD):
@@ -207,11 +207,11 @@ def compare_shapes(tokens: int, width: int, repeats: int) -> Comparison:
 
 
 def compare_orders(pairs: Sequence[tuple[int, int]], batch_tokens: int) -> Comparison:
-    """How much of a batch is tokens rather than padding."""
+    """The share of tokens, as opposed to padding, in a batch."""
     lengths = np.array(pairs)
     in_turn = np.arange(len(lengths))
     like = alike_together(lengths[:, 0], lengths[:, 1], np.random.default_rng(1))
-    orders = {"in any order": in_turn, "regard, like lengths": like}
+    orders = {"in any order": in_turn, "regard, similar lengths": like}
     full = {}
     for name, order in orders.items():
         batches = cut_to_budget(order, lengths.max(axis=1), batch_tokens)

@@ -1,4 +1,4 @@
-"""Learning to go on with a text: windows of running text, each token predicted from those before it."""
+"""Causal language modelling: predict each token of a window of running text from those before it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from regard.model_folder.folder import ModelDescription
 from regard.models.build import build_model, fitting
 from regard.models.language_model import LanguageModel
 from regard.train.loss import SummedLoss, vocabulary_loss
-from regard.train.one_text import describe_model, window_length
 from regard.train.reports import Sample, ValidationReport
-from regard.train.task import WithoutProbes
-from regard.train.validation import exactly
+from regard.train.task import NoProbes
+from regard.train.text_task import describe_model, window_length
+from regard.train.validation import evaluation_mode
 
-SHOWN_TOKENS = 120
-MANNER = SamplingOptions(temperature=0.8, top_k=40)
+SAMPLE_TOKENS = 120
+SAMPLING = SamplingOptions(temperature=0.8, top_k=40)
 
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """ids_BL, each followed by its target; the first is the sign of a beginning, where there is one."""
+    """ids_BL and the targets, shifted by one; the first id is BOS if the tokenizer has one."""
 
     ids: Ids
     targets: Ids
@@ -39,12 +39,12 @@ class WindowBatch:
         return self.targets.size
 
 
-class LanguageTask(WithoutProbes):
+class LanguageModelingTask(NoProbes):
     def __init__(self, run: RunConfig, prepared: PreparedTexts, device: torch.device) -> None:
-        self.run, self.device, self.lexicon = run, device, prepared.lexicon
+        self.run, self.device, self.tokenizer = run, device, prepared.lexicon
         model = build_model(run.model)
-        self.model: LanguageModel = fitting(model, LanguageModel, run.model, "go on with a text").to(device)  # type: ignore[type-abstract]
-        self.lead = self.lexicon.prompt("")  # what generation begins with is what training begins with
+        self.model: LanguageModel = fitting(model, LanguageModel, run.model, "generate text").to(device)  # type: ignore[type-abstract]
+        self.lead = self.tokenizer.prompt("")  # the same prefix as in generation
         length = window_length(run, self.model.longest_text) + 1 - len(self.lead)
         rows = run.train.batch_tokens // length
         self.windows = Windows(prepared.train, prepared.weights, length, rows, run.train.seed)
@@ -59,8 +59,8 @@ class LanguageTask(WithoutProbes):
         whole = np.concatenate([lead, window_BL], axis=1)
         return WindowBatch(whole[:, :-1], whole[:, 1:])
 
-    def batches(self, place: DataPosition) -> Iterator[tuple[WindowBatch, DataPosition]]:
-        return ((self.batch(window_BL), after) for window_BL, after in self.windows.iterate(place))
+    def batches(self, position: DataPosition) -> Iterator[tuple[WindowBatch, DataPosition]]:
+        return ((self.batch(window_BL), after) for window_BL, after in self.windows.iterate(position))
 
     def loss(self, batch: WindowBatch, passes: int, r_drop: float) -> SummedLoss:
         return self.summed(batch, passes, self.run.train.label_smoothing, r_drop)
@@ -72,23 +72,23 @@ class LanguageTask(WithoutProbes):
         return vocabulary_loss(hidden_ND, output.weight, targets.flatten(), smoothing, r_drop, in_int8=output.in_int8)
 
     @torch.inference_mode()
-    def measure(self, step: int, epoch: int) -> ValidationReport:
+    def validate(self, step: int, epoch: int) -> ValidationReport:
         started = time.perf_counter()
-        with exactly(self.model):
+        with evaluation_mode(self.model):
             total = sum(float(self.summed(batch, 1, 0.0, 0.0).nll) for batch in self.valid)
             count = sum(batch.n_tokens for batch in self.valid)
-            samples = tuple(Sample("", "", self.write(seed)) for seed in range(self.run.train.valid_samples))
+            samples = tuple(Sample("", "", self.sample(seed)) for seed in range(self.run.train.valid_samples))
         return ValidationReport(step, epoch, total / count, None, None, time.perf_counter() - started, samples)
 
-    def write(self, seed: int) -> str:
-        """A text of the model's own."""
-        prompt = self.lead or [self.lexicon.end]
-        drawn = generate(self.model, self.lexicon, prompt, MANNER, max_tokens=SHOWN_TOKENS, seeds=[seed])
-        tokens = [int(tokens_R[0]) for tokens_R, _ in drawn]
-        return self.lexicon.decode([token for token in tokens if token not in (ENDED, self.lexicon.end)])
+    def sample(self, seed: int) -> str:
+        """Sample a text from the model."""
+        prompt = self.lead or [self.tokenizer.end]
+        steps = generate(self.model, self.tokenizer, prompt, SAMPLING, max_tokens=SAMPLE_TOKENS, seeds=[seed])
+        tokens = [int(tokens_R[0]) for tokens_R, _ in steps]
+        return self.tokenizer.decode([token for token in tokens if token not in (ENDED, self.tokenizer.end)])
 
     def describe(self) -> ModelDescription:
-        return describe_model(self.run, self.lexicon)
+        return describe_model(self.run, self.tokenizer)
 
-    def name_batch(self, batch: WindowBatch) -> str:
-        return f"{len(batch.ids)} windows, the first {self.lexicon.decode(batch.ids[0].tolist())[:60]!r} …"
+    def describe_batch(self, batch: WindowBatch) -> str:
+        return f"{len(batch.ids)} windows, the first {self.tokenizer.decode(batch.ids[0].tolist())[:60]!r} …"

@@ -1,11 +1,11 @@
-"""How soon a translator is good: minutes of training to a BLEU, ours and nn.Transformer's in float32.
+"""Training time to a BLEU score, compared with nn.Transformer in float32.
 
-    REGARD_DATA=… python bench/quality.py                 # to 38 on Multi30k's valid: hours
-    REGARD_DATA=… python bench/quality.py --target 30
+    REGARD_DATA=… python bench/time_to_bleu.py                 # to 38 on Multi30k's valid: hours
+    REGARD_DATA=… python bench/time_to_bleu.py --target 30
 
 All get the recipe's batches, sizes, dropout, label smoothing, schedule and Adam. One of ours is the peer's model (fixed
 positions added to the embeddings, the weights of the last step); the other has the recipe's positions and its moving
-average of the weights. They train in turns of some steps, so that a noisy machine is noisy for all; after each turn the
+average of the weights. They train in turns of some steps, so that noise affects all; after each turn the
 whole of valid is translated greedily and scored lower-cased, which is not counted. R-Drop is left out: the peer has
 none.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 from peers import TorchTransformer
 from report import Comparison, Report, options
-from steps import Step, chosen, peer_step, regard_step
+from training_steps import Step, chosen, peer_step, regard_step
 
 from regard.config import CorpusConfig, DecodeConfig, RunConfig, TransformerConfig
 from regard.config.recipe import load_recipe
@@ -40,7 +40,7 @@ from regard.tokenizers.special_ids import BOS, EOS
 from regard.train.ema import MovingAverage
 from regard.train.optimizer import learning_rate, paper_learning_rate
 from regard.train.tasks import prepare_run
-from regard.train.validation import exactly
+from regard.train.validation import evaluation_mode
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 CPU = torch.device("cpu")
@@ -99,7 +99,7 @@ def before_end(ids: list[int]) -> list[int]:
 
 
 def translate_ours(model: Transformer, tokenizer: TokenizerPair, sources: Sequence[str]) -> list[str]:
-    with exactly(model):
+    with evaluation_mode(model):
         found = search(model, tokenizer.encode_src(sources), DecodeConfig(beam=1), CPU)
     return [tokenizer.decode_tgt(hypotheses[0].ids) for hypotheses in found]
 

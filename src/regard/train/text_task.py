@@ -1,4 +1,4 @@
-"""What the tasks of models of one text share."""
+"""Shared by the tasks on a single text (as opposed to sentence pairs)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from regard.tokenizers.protocol import Tokenizer
 
 
 def window_length(run: RunConfig, longest: int | None) -> int:
-    """How many tokens are seen at once: as many as the model can, up to data.filters.max_tokens."""
+    """Tokens per window: data.filters.max_tokens, limited by the model's positions."""
     wanted = run.data.filters.max_tokens
     return wanted if longest is None else min(wanted, longest)
 
 
-def describe_model(run: RunConfig, lexicon: Tokenizer, labels: tuple[str, ...] = ()) -> ModelDescription:
+def describe_model(run: RunConfig, tokenizer: Tokenizer, labels: tuple[str, ...] = ()) -> ModelDescription:
     data = run.data
     return ModelDescription(
-        run.model, run.decode, data.src_lang, data.tgt_lang, lexicon.lowercase, lexicon.files(), labels=labels
+        run.model, run.decode, data.src_lang, data.tgt_lang, tokenizer.lowercase, tokenizer.files(), labels=labels
     )

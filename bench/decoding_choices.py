@@ -1,9 +1,9 @@
-"""What single decisions of the decoding engine gain: each beside what others do, on Multi30k's sentences.
+"""The effect of single design choices of the decoding engine, each compared with the alternative, on Multi30k.
 
-    python bench/search_pieces.py
+    python bench/decoding_choices.py
 
-Where REGARD_DATA has no Multi30k, the sentences are random. The weights are random too, and every sentence gets as many
-tokens: those of a mean reference.
+The sentences are random if REGARD_DATA has no Multi30k. The weights are random, and every translation has the mean
+length of the references.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def compare_padding(sources: Sequence[Sequence[int]], batch: int) -> Comparison:
     as_they_come = [sizes[start : start + batch] for start in range(0, len(sizes), batch)]
     sorted_first = [[sizes[index] for index in chosen] for chosen in plan_batches(sizes, budget)]
     shares = {
-        "padded, as they come": share_of_tokens(as_they_come),
-        "padded, like lengths together": share_of_tokens(sorted_first),
+        "padded, in input order": share_of_tokens(as_they_come),
+        "padded, sorted by length": share_of_tokens(sorted_first),
         "without padding": 100.0,
     }
     what = f"positions of {len(sources):,} sources, {batch} a batch, that are tokens"
