@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return run_alone(args.alone, args.size, args.steps)
     report = Report()
     sizes = ("toy",) if args.toy else (args.size,) if args.size else ("small", "base")
-    systems = SYSTEMS[::2] if args.toy else SYSTEMS
+    systems = SYSTEMS[::4] if args.toy else SYSTEMS
     turns = [
         (size, {system: measure(system, size, args.steps or STEPS[size]) for system in systems})
         for _ in range(args.repeats)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,14 @@ def test_every_script_is_expected_and_listed() -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_script_runs(name: str, tmp_path: Path) -> None:
+def test_the_script_runs(name: str, tmp_path: Path, new_cache: Callable[[Path], Path]) -> None:
     arguments, wanted = EXPECTED[name]
-    variables = {**os.environ, "REGARD_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
+    variables = {
+        **os.environ,
+        "REGARD_CACHE": str(new_cache(tmp_path / "cache")),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONIOENCODING": "utf-8",
+    }
     result = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=tmp_path,

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,10 @@ def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workplace(tmp_path_factory: pytest.TempPathFactory, new_cache: Callable[[Path], Path]) -> Path:
     """A folder as the README asks for: sentences in four files, and the recipe."""
     folder = tmp_path_factory.mktemp("readme")
+    new_cache(folder / "cache")
     for split, times in (("train", 60), ("valid", 2)):
         (folder / f"{split}.en").write_text("\n".join(SENTENCES * times) + "\n", "utf-8")
         (folder / f"{split}.de").write_text("\n".join(ANSWERS * times) + "\n", "utf-8")

@@ -53,6 +53,10 @@ def test_it_runs_and_writes_its_figures(
         assert f"left out: {system}: {reason}" in shown
 
 
+def test_startup_with_an_empty_cache_is_timed(script: Script) -> None:
+    assert script("startup").seconds_the_first_time("--version") > 0
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_decode_takes_a_trained_model_and_says_what_each_precision_costs(
     script: Script, tmp_path: Path, reverse_model: Path, reverse_test: list[tuple[str, str]]

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from regard.decode.shortlist import load_shortlist
-from regard.kernels.bindings import ENGINE
-from regard.kernels.loader import library
 from regard.model_folder.folder import CONFIG, SHORTLIST, check_sums, digest, listed_sums, write_sums
 from regard.tokenizers.sentencepiece import SentencePieceModel
 
@@ -18,9 +16,8 @@ PAIRS = [("the cat sat", "a dog runs"), ("the dog sat", "two dogs run"), ("a mat
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    library(ENGINE)  # compiled or found before there is another cache
-    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_cache: Any) -> Path:
+    monkeypatch.setenv("REGARD_CACHE", str(new_cache(tmp_path / "cache")))
     lines = [f"{src}\t{tgt}\n" for src, tgt in PAIRS]
     (tmp_path / "pairs.tsv").write_text("".join(lines), "utf-8")
     path = tmp_path / "recipe.toml"

@@ -44,8 +44,8 @@ valid_samples = 2
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_cache: Any) -> Path:
+    monkeypatch.setenv("REGARD_CACHE", str(new_cache(tmp_path / "cache")))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(RECIPE)
     return tmp_path / "small.toml"

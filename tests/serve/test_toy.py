@@ -9,9 +9,9 @@ import pytest
 
 
 def test_a_training_from_the_page(
-    serve: Any, deep_model: Path, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Any, deep_model: Path, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_cache: Any
 ) -> None:
-    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGARD_CACHE", str(new_cache(tmp_path / "cache")))
     runs = tmp_path / "runs"
     runs.mkdir()
     with serve([deep_model], runs, page) as client:

@@ -68,13 +68,11 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Empty but for the kernels: a process that must compile them says so."""
-    folder = tmp_path_factory.mktemp("cache")
+def cache(tmp_path_factory: pytest.TempPathFactory, new_cache: Callable[[Path], Path]) -> Path:
+    """A cache with the kernels: a process that must compile them prints a message."""
     with suppress(loader.NoKernelsError):
         loader.load()
-    (folder / "native").symlink_to(default_cache() / "native")
-    return folder
+    return new_cache(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -235,10 +233,10 @@ class Child:
 
 
 @pytest.fixture(scope="session")
-def _warm(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What torch and others load when they are first used is loaded before the forks, not in each of them."""
+def _warm(tmp_path_factory: pytest.TempPathFactory, new_cache: Callable[[Path], Path]) -> None:
+    """Load what torch and others load lazily before the forks, not in each of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("warm-cache")))
+        patch.setenv("REGARD_CACHE", str(new_cache(tmp_path_factory.mktemp("warm-cache"))))
         start(build_toy_run("train.max_steps=1"), RunFolder(tmp_path_factory.mktemp("warm") / "run"), Heard())
 
 

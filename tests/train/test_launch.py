@@ -141,7 +141,7 @@ def test_another_model_is_refused(
         resume(toy_run(setting, "model.dropout=0.3"), folder, heard)
     name = setting.partition("=")[0]
     assert f"cannot be resumed: {name} changed, and the trained weights depend on it" in str(caught.value)
-    assert "Start a new run with --run." in str(caught.value)
+    assert "Start a new run with --run FOLDER." in str(caught.value)
     assert contents(folder.path) == before
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from regard.train.checkpoint import load_checkpoint
 from regard.train.launch import resume, start
 from regard.train.run_folder import RunFolder
 
@@ -94,8 +95,9 @@ def stop_while_it_writes(child: Any, folder: RunFolder) -> None:
             child.send(signal.SIGCONT)
 
 
-def test_killed_ten_times_it_ends_where_an_unbroken_run_ends(
-    regard: Any, recipe: Path, tmp_path: Path, contents: Contents
+@pytest.mark.parametrize("kills", [5, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_run_killed_several_times_ends_where_an_unbroken_run_ends(
+    kills: int, regard: Any, recipe: Path, tmp_path: Path, contents: Contents
 ) -> None:
     unbroken, broken = RunFolder(tmp_path / "unbroken"), RunFolder(tmp_path / "broken")
     code, _, errors = regard(*arguments(recipe, unbroken)).wait()
@@ -103,7 +105,7 @@ def test_killed_ten_times_it_ends_where_an_unbroken_run_ends(
 
     draw = random.Random(2017)
     cut_off_at = []
-    for number in range(10):
+    for number in range(kills):
         child = regard(*arguments(recipe, broken))
         for _ in range(draw.randint(1, 7)):
             child.line()
@@ -115,7 +117,7 @@ def test_killed_ten_times_it_ends_where_an_unbroken_run_ends(
         assert any(broken.checkpoints.glob(".tmp-*")) or number % 3 != 2
         assert not broken.model.exists()
         cut_off_at.append(max(broken.saved_steps(), default=0))
-    assert len({*cut_off_at}) > 3  # it came forward in between
+    assert len({*cut_off_at}) > kills // 3  # there was progress in between
 
     code, _, errors = regard(*arguments(recipe, broken)).wait()
     assert (code, errors) == (0, "")
@@ -189,11 +191,24 @@ def test_on_two_threads_it_goes_on_exactly_too(precision: str, toy_run: Any, tmp
     """As people train: bf16 or int8, both cores, subword sampling, dropout, R-Drop that begins on the way."""
     how = (
         *(f"train.precision={precision}", "train.threads=2", "data.tokenizer.dropout=0.2", "model.dropout=0.3"),
-        *("train.r_drop=2.0", "train.r_drop_after=5", "model.d_model=64", "train.max_steps=12"),
+        *("train.r_drop=2.0", "train.r_drop_after=3", "model.d_model=64", "train.max_steps=8"),
+        "train.valid_translations=0",
     )
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     start(toy_run(*how), whole, heard)
-    start(toy_run(*how, "train.max_steps=7"), broken, heard)
+    start(toy_run(*how, "train.max_steps=5"), broken, heard)
     resume(toy_run(*how), broken, heard)
-    ends = [(folder.checkpoint(12) / "weights.safetensors").read_bytes() for folder in (whole, broken)]
+    ends = [(folder.checkpoint(8) / "weights.safetensors").read_bytes() for folder in (whole, broken)]
     assert ends[0] == ends[1]
+
+
+def test_a_checkpoint_of_version_0_1_is_read(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    """Its position in the data was called place."""
+    folder = RunFolder(tmp_path / "run")
+    start(toy_run("train.max_steps=4"), folder, heard)
+    state = folder.checkpoint(4) / "training" / "state.json"
+    now = load_checkpoint(folder.checkpoint(4))
+    stored = json.loads(state.read_text("utf-8"))
+    stored["place"] = stored.pop("position")
+    state.write_text(json.dumps(stored), "utf-8")
+    assert load_checkpoint(folder.checkpoint(4)).progress == now.progress

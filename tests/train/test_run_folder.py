@@ -80,7 +80,7 @@ def test_a_file_is_no_place_for_a_run(tmp_path: Path, below: str) -> None:
     with pytest.raises(RunError) as caught:
         folder.check_free()
     assert str(caught.value).startswith(
-        f"{folder.path} cannot be used as a run folder: {tmp_path / 'file'} is not a folder. Name another: --run"
+        f"{folder.path} cannot be used as a run folder: {tmp_path / 'file'} is not a folder. Choose another"
     )
 
 
