@@ -131,7 +131,7 @@ struct ColumnStatistics {
 
 // The left factor's bytes are unsigned, with 128 for zero; the right one's are signed (the instruction wants it so).
 template <bool LEFT>
-constexpr int ZERO_POINT = LEFT ? 128 : 0;
+constexpr uint32_t ZERO_POINT = LEFT ? 128 : 0;
 
 // Sixteen lines of sixteen numbers become four vectors of words as a panel has them: the first word of every line, the
 // second, …
@@ -197,7 +197,7 @@ void pack_row_panel(const T* const (&rows)[LANES], int64_t first, uint64_t seed,
     for (int r = 0; r < LANES; ++r) {
       numbers[r] = rounding(load_partial(rows[r] + i, to.length - i) * factor[r], r);
       if (!LEFT) totals[r] += Unsigned(numbers[r]);
-      numbers[r] += ZERO_POINT<LEFT>;
+      numbers[r] = Ints(Unsigned(numbers[r]) + ZERO_POINT<LEFT>);
     }
     Words words[4];
     interleave(numbers, words);
@@ -269,7 +269,7 @@ void pack_column_panel(const T* matrix, int64_t first, int64_t begin, int64_t en
       Ints numbers = {};
       if (row < rows) numbers = rounding(load_partial(matrix + row * columns + first, columns - first) * factor, byte);
       if (!LEFT) totals += Unsigned(numbers);
-      word |= ((numbers + ZERO_POINT<LEFT>) & 255) << (8 * byte);
+      word |= Words(((Unsigned(numbers) + ZERO_POINT<LEFT>) & 255) << (8 * byte));
     }
     to.panel(first)[k] = word;
   }
