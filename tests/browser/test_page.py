@@ -18,7 +18,7 @@ from regard.inspect.explorer import Explorer, Question
 from regard.inspect.page import explain_page
 from regard.models.build import translation_model
 from regard.pipelines.model_translator import ModelTranslator
-from regard.train.probes import ProbeHistory, encode, look
+from regard.train.probes import ProbeHistory, encode, take_snapshot
 
 PANELS = (
     *("translate", "tokens", "overview", "input", "heads", "head"),
@@ -34,7 +34,7 @@ def attention_history(folder: Path) -> bytes:
     history = ProbeHistory.begin((TEXT,), learnt.tokenizer, learnt.model)
     torch.manual_seed(1)
     for step, model in ((0, translation_model(learnt.model.config)), (450, learnt.model)):
-        history = history.with_snapshot(look(model, learnt.tokenizer, history, step))
+        history = history.with_snapshot(take_snapshot(model, learnt.tokenizer, history, step))
     return encode(history)
 
 

@@ -112,7 +112,7 @@ def test_the_codes_are_the_command_s(regard: Any, tmp_path: Path, random_model: 
     assert said.err == f"regard: there is no model folder at {tmp_path / 'nowhere'}\n"
     (tmp_path / "recipe.toml").write_text('[[data.train]]\ntoy = "copy"\n')
     said = regard("train", tmp_path / "recipe.toml", "--run", tmp_path / "none", "--resume")
-    assert (said.code, said.err.startswith("regard: there is no run at")) == (5, True)
+    assert (said.code, said.err.startswith("regard: no run to resume at")) == (5, True)
 
 
 def test_what_the_system_refuses_is_said_in_a_line(regard: Any, tmp_path: Path) -> None:

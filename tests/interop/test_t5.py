@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import MT5ForConditionalGeneration, T5ForConditionalGeneration
 
-from regard.data.spans import corrupt_spans, restore_spans
+from regard.data.spans import corrupt_spans
 from regard.errors import ModelFolderError
 from regard.interop.huggingface.imports import import_folder
 from regard.pipelines.model_translator import ModelTranslator
@@ -93,7 +93,8 @@ def test_spans_of_a_text_can_be_taken_out_with_its_sentinels(t5_folder: Any) -> 
     [ids] = vocabulary.encode(["the red house sees two old dogs near the river"])
     corrupted = corrupt_spans(ids, vocabulary.sentinels, random.Random(1), rate=0.4)
     assert vocabulary.encode([vocabulary.decode(corrupted.source)]) == [corrupted.source]
-    assert restore_spans(corrupted, vocabulary.sentinels) == ids
+    both = [*corrupted.source, *corrupted.target]
+    assert sorted(one for one in both if one not in vocabulary.sentinels) == sorted(ids)
 
 
 def test_what_is_missing_is_named(t5_folder: Any, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from regard.inspect.heads import head_figures
 from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.trace_cache import TraceCache
 from regard.tokenizers.special_ids import EOS
-from regard.train.probes import ProbeHistory, encode, look
+from regard.train.probes import ProbeHistory, encode, take_snapshot
 
 TEXT = "apple baby bird blue"
 OFF = {"kind": "attention", "where": "decoder.0.cross"}
@@ -333,8 +333,8 @@ def test_the_attention_history_of_a_model(serve: Any, reverse: ModelTranslator, 
     folder = tmp_path / "model"
     shutil.copytree(reverse.folder, folder)
     history = ProbeHistory.begin((TEXT,), reverse.tokenizer, reverse.model)
-    moment = look(ModelTranslator(folder).model, reverse.tokenizer, history, 450)
-    (folder / "probes.safetensors").write_bytes(encode(history.with_snapshot(moment)))
+    snapshot = take_snapshot(ModelTranslator(folder).model, reverse.tokenizer, history, 450)
+    (folder / "probes.safetensors").write_bytes(encode(history.with_snapshot(snapshot)))
     with serve([folder], tmp_path / "runs", page) as client:
         assert client.get("/api/models").json["models"][0]["recorded"]
         header, maps = client.get("/api/models/0/probes").arrays()
