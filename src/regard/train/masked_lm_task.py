@@ -117,7 +117,7 @@ class MaskedLMTask(NoProbes):
         )
         hidden_BLD = self.model(ids, segments)
         asked = targets != IGNORED
-        head = self.model.need(self.model.masked_head, "masked")
+        head = self.model.require_head(self.model.masked_head, "masked")
         found = vocabulary_loss(
             self.model.masked_hidden(hidden_BLD[asked]),
             self.model.output.weight,
