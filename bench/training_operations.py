@@ -117,7 +117,7 @@ def compare_rotations(tokens: int, width: int, repeats: int) -> Comparison:
     """Rotary positions, of the queries that a projection has left beside keys and values."""
     head_size = max(width // HEADS, 2)
     qkv = torch.randn(tokens // LENGTH, LENGTH, 3 * HEADS * head_size).bfloat16().requires_grad_()
-    angles = RotaryPositions(head_size).turns(torch.arange(LENGTH, dtype=torch.float32))
+    angles = RotaryPositions(head_size).cos_sin(torch.arange(LENGTH, dtype=torch.float32))
 
     def turn(kernel: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[], object]:
         def forward() -> Tensor:

@@ -1,7 +1,7 @@
-# The translators that come with Regard, from the data: make -f recipes/bundled.mk
-# About two hours on one core for English → Chinese, and two on two cores for Chinese → English.
-# Each stage is a run that goes on where it was stopped; what is there is not made again.
-# The models come to runs/bundled; src/regard/bundled has those of a run that was measured.
+# Trains the bundled models: make -f recipes/bundled.mk
+# About two hours on one core for English → Chinese, and two hours on two cores for Chinese → English.
+# Each stage is a run, which is resumed if it was interrupted; finished stages are not repeated.
+# The models are written to runs/bundled; src/regard/bundled has those of an earlier, measured run.
 
 BIN := .venv/bin
 STAGES := bundled-en-zh tatoeba-zh-en bundled-zh-en bundled-zh-en-back bundled-zh-en-words
@@ -30,13 +30,13 @@ runs/dictionary:
 runs/phrases/zh-en.tsv:
 	$(BIN)/python recipes/short_phrases.py $@
 
-# What the Chinese → English half reads more of: English, translated back by the other half.
+# Back-translated English for the Chinese → English model.
 runs/back-translated/en.txt:
 	$(BIN)/python recipes/more_english.py $@
 runs/back-translated/zh.txt: runs/back-translated/en.txt | runs/bundled-en-zh/model
 	$(BIN)/regard translate $< --model runs/bundled-en-zh/model --beam 1 --output $@
 
-# The models to come: every Han character a piece, all corpora. So far their first stage and the LSTM beside them.
+# The next models: every Han character a piece, all corpora. So far their first stage, and an LSTM for comparison.
 .PHONY: pretrain
 pretrain: runs/zh-en-pretrain/model runs/en-zh-pretrain/model runs/lstm-zh-en/model
 

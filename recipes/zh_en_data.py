@@ -42,7 +42,7 @@ HELD_OUT = (
     *(f"{corpus}-zh-en/{split}" for corpus in ("tatoeba", "3am", "pydocs", "docs") for split in ("valid", "test")),
     *("flores101/devtest", "tico19/test", *(f"newstest/newstest{year}.en-zh" for year in (2017, 2018, 2019))),
 )
-MOST_RENDERINGS = 4  # of one English text
+MOST_RENDERINGS = 4  # Chinese translations per English text
 MOST_WORDS = 25_000  # of ECDICT, the most frequent first
 MOST_TERMS = 60_000  # of ECDICT: entries of several words
 LONGEST_PHRASE = 4  # Han characters of a sentence of Tatoeba that is repeated without its final mark
@@ -126,7 +126,7 @@ def phrases() -> Iterator[Pair]:
 
 
 def chinese_words() -> Iterator[Pair]:
-    """The commonest words of CC-CEDICT, each with its first sense."""
+    """The most frequent words of CC-CEDICT, each with its first sense."""
     frequency = cedict.frequencies()
     senses: dict[str, list[str]] = {}
     for word, is_name, listed in cedict.entries():
@@ -195,7 +195,7 @@ def main() -> None:
     report = {}
     for name, pairs in corpora.items():
         counts: Counter[str] = Counter()
-        # Single words of a dictionary are no sentences of a test set.
+        # Single words of the dictionary do not count as test sentences.
         kept = list(clean(pairs, (set(), set()) if "dict" in name or name == "phrases" else excluded, counts))
         write(folder, name, kept)
         report[name] = dict(counts)

@@ -1,14 +1,14 @@
-"""The errors a person is meant to read: each says what is wrong, where, and what to do."""
+"""The errors for users: each message says what is wrong, where, and what to do."""
 
 
 class RegardError(Exception):
-    """Something the user can put right. The command prints the message alone, and exits with `code`."""
+    """An error that the user can fix. The command prints its message without a traceback and exits with `code`."""
 
     code = 1
 
 
 class ConfigError(RegardError):
-    """A recipe, a `--set` or an option that cannot be taken as it stands."""
+    """An invalid recipe, `--set` or option."""
 
     code = 2
 
@@ -32,6 +32,6 @@ class RunError(RegardError):
 
 
 class TrainingDiverged(RegardError):  # noqa: N818
-    """The loss is no longer a number."""
+    """The loss is NaN or infinite."""
 
     code = 6

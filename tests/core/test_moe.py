@@ -22,7 +22,7 @@ from regard.core.moe import (
     mixtures,
     rebalance,
 )
-from regard.core.taps import listen, record
+from regard.core.taps import hook_taps, record
 
 D = 6
 X = torch.randn(3, 5, D, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -114,10 +114,10 @@ def test_groups_restrict_the_choice() -> None:
     router = Router(D, 8, 2, 4, 1, "sigmoid", True, 1.0, False).double()
     # Expert 0 is the best of all, but the two of group 2 (experts 4 and 5) are better together.
     affinity = torch.tensor([[0.9, 0.0, 0.1, 0.2, 0.6, 0.5, 0.3, 0.3]], dtype=torch.float64)
-    assert set(router.choose(affinity)[0].tolist()) == {4, 5}
+    assert set(router.select_experts(affinity)[0].tolist()) == {4, 5}
     two_groups = Router(D, 8, 3, 4, 2, "sigmoid", True, 1.0, False)
-    assert set(two_groups.choose(affinity)[0].tolist()) == {0, 4, 5}
-    assert set(Router(D, 8, 2, 4, 4, "sigmoid", True, 1.0, False).choose(affinity)[0].tolist()) == {0, 4}
+    assert set(two_groups.select_experts(affinity)[0].tolist()) == {0, 4, 5}
+    assert set(Router(D, 8, 2, 4, 4, "sigmoid", True, 1.0, False).select_experts(affinity)[0].tolist()) == {0, 4}
 
 
 def test_the_correction_changes_who_is_chosen_and_not_how_much_he_counts() -> None:
@@ -233,13 +233,13 @@ def test_taps() -> None:
 
 def test_an_intervention_on_the_units_or_the_router_reaches_the_output() -> None:
     made = mixture(bias=False)
-    with listen(made, {"ffn_hidden": lambda _, x: torch.zeros_like(x)}):
+    with hook_taps(made, {"ffn_hidden": lambda _, x: torch.zeros_like(x)}):
         close(made(X), torch.zeros_like(X))
-    with listen(made, {"ffn_hidden": lambda _, x: x.clone()}):
+    with hook_taps(made, {"ffn_hidden": lambda _, x: x.clone()}):
         heard = made(X)
     close(heard, made(X))
     only_two = torch.tensor([0.0, 0.0, 1.0, 0.0], dtype=torch.float64)
-    with listen(made, {"router": lambda _, x: only_two.expand_as(x)}):
+    with hook_taps(made, {"router": lambda _, x: only_two.expand_as(x)}):
         close(made(X), expert(made, 2)(X))
 
 

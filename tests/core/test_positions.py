@@ -256,19 +256,19 @@ def test_each_kind_acts_in_one_place(kind: str, cls: type[Positions]) -> None:
 def test_stretched_rotary_keeps_the_fast_pairs_and_slows_the_slow_ones() -> None:
     """YaRN: what turns often within the length trained on is left alone, what never turns once is stretched."""
     like = torch.zeros(1, dtype=torch.float64)
-    plain, stretched = RotaryPositions(64).rates(like), RotaryPositions(64, stretch=40.0).rates(like)
+    plain, stretched = RotaryPositions(64).frequencies(like), RotaryPositions(64, scaling_factor=40.0).frequencies(like)
     turns = plain * 4096 / (2 * math.pi)
     assert torch.equal(stretched[turns > 32 * 1.5], plain[turns > 32 * 1.5])
     torch.testing.assert_close(stretched[turns < 1 / 1.5], plain[turns < 1 / 1.5] / 40, rtol=1e-12, atol=0)
     assert bool((stretched.diff() < 0).all())
     assert bool(((stretched <= plain) & (stretched >= plain / 40 * (1 - 1e-12))).all())
-    assert RotaryPositions(64).sharpness == 1
-    assert RotaryPositions(64, stretch=40.0).sharpness == pytest.approx((0.1 * math.log(40) + 1) ** 2)
+    assert RotaryPositions(64).score_factor == 1
+    assert RotaryPositions(64, scaling_factor=40.0).score_factor == pytest.approx((0.1 * math.log(40) + 1) ** 2)
 
 
 def test_another_base_turns_at_another_pace() -> None:
     x = torch.randn(1, 1, 5, 4, dtype=torch.float64)
-    out = RotaryPositions(4, base=100.0).rotate(x, 0)
+    out = RotaryPositions(4, theta=100.0).rotate(x, 0)
     angle = 3 * 100.0**-0.5
     first = x[0, 0, 3, 1] * math.cos(angle) - x[0, 0, 3, 3] * math.sin(angle)
     torch.testing.assert_close(out[0, 0, 3, 1], first, rtol=0, atol=1e-12)

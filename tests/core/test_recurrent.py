@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from regard.config import CellKind
-from regard.core.recurrent import GATES, Recurrence, RecurrentLayer, take_last, turn_round
+from regard.core.recurrent import GATES, Recurrence, RecurrentLayer, last_positions, reverse_sequences
 
 KINDS: tuple[CellKind, ...] = get_args(CellKind)
 THEIRS = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 every_kind = pytest.mark.parametrize("kind", KINDS)
-both = pytest.mark.parametrize("both_ways", [False, True])
+both = pytest.mark.parametrize("bidirectional", [False, True])
 
 
 def close(actual: Tensor, expected: Tensor) -> None:
@@ -36,10 +36,10 @@ def copy_weights(ours: Recurrence, theirs: nn.RNNBase, suffix: str = "") -> None
             ours.inputs.bias.add_(named[f"bias_hh_l0{suffix}"])
 
 
-def pair(kind: CellKind, d_input: int, d_model: int, both_ways: bool) -> tuple[RecurrentLayer, nn.RNNBase]:
+def pair(kind: CellKind, d_input: int, d_model: int, bidirectional: bool) -> tuple[RecurrentLayer, nn.RNNBase]:
     torch.manual_seed(1)
-    theirs: nn.RNNBase = THEIRS[kind](d_input, d_model, batch_first=True, bidirectional=both_ways).double()
-    ours = RecurrentLayer(kind, d_input, d_model, both_ways).double()
+    theirs: nn.RNNBase = THEIRS[kind](d_input, d_model, batch_first=True, bidirectional=bidirectional).double()
+    ours = RecurrentLayer(kind, d_input, d_model, bidirectional).double()
     copy_weights(ours.forwards, theirs)
     if ours.backwards is not None:
         copy_weights(ours.backwards, theirs, "_reverse")
@@ -48,8 +48,8 @@ def pair(kind: CellKind, d_input: int, d_model: int, both_ways: bool) -> tuple[R
 
 @both
 @every_kind
-def test_a_layer_is_pytorchs_in_values_and_gradients(kind: CellKind, both_ways: bool) -> None:
-    ours, theirs = pair(kind, 5, 7, both_ways)
+def test_a_layer_is_pytorchs_in_values_and_gradients(kind: CellKind, bidirectional: bool) -> None:
+    ours, theirs = pair(kind, 5, 7, bidirectional)
     x = torch.randn(3, 6, 5, dtype=torch.float64)
     x_ours, x_theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
     out, last = ours(x_ours, torch.tensor([6, 6, 6]))
@@ -70,8 +70,8 @@ def test_a_layer_is_pytorchs_in_values_and_gradients(kind: CellKind, both_ways: 
 
 @both
 @every_kind
-def test_padded_sentences_are_pytorchs_packed_ones(kind: CellKind, both_ways: bool) -> None:
-    ours, theirs = pair(kind, 5, 7, both_ways)
+def test_padded_sentences_are_pytorchs_packed_ones(kind: CellKind, bidirectional: bool) -> None:
+    ours, theirs = pair(kind, 5, 7, bidirectional)
     lengths = torch.tensor([6, 4, 1])
     x = torch.randn(3, 6, 5, dtype=torch.float64)
     out, last = ours(x, lengths)
@@ -103,10 +103,10 @@ def test_step_by_step_from_a_given_state_is_pytorchs_too(kind: CellKind) -> None
 @given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4), extra=st.integers(0, 3))
 @settings(max_examples=15, deadline=None)
 def test_padding_and_batch_mates_change_nothing(
-    kind: CellKind, both_ways: bool, lengths: list[int], extra: int
+    kind: CellKind, bidirectional: bool, lengths: list[int], extra: int
 ) -> None:
     torch.manual_seed(len(lengths))
-    layer = RecurrentLayer(kind, 3, 4, both_ways).double()
+    layer = RecurrentLayer(kind, 3, 4, bidirectional).double()
     for parameter in layer.parameters():
         nn.init.normal_(parameter)
     x = torch.randn(len(lengths), max(lengths) + extra, 3, dtype=torch.float64)
@@ -120,10 +120,10 @@ def test_padding_and_batch_mates_change_nothing(
 def test_turning_round_leaves_the_padding_and_undoes_itself() -> None:
     x = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0], [5, 6, 7, 8]])[:, :, None]
     lengths = torch.tensor([3, 1, 4])
-    turned = turn_round(x, lengths)
+    turned = reverse_sequences(x, lengths)
     assert turned[:, :, 0].tolist() == [[3, 2, 1, 0], [4, 0, 0, 0], [8, 7, 6, 5]]
-    assert torch.equal(turn_round(turned, lengths), x)
-    assert take_last(x, lengths)[:, 0].tolist() == [3, 4, 8]
+    assert torch.equal(reverse_sequences(turned, lengths), x)
+    assert last_positions(x, lengths)[:, 0].tolist() == [3, 4, 8]
 
 
 @every_kind

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.residual import Residual
-from regard.core.taps import listen
+from regard.core.taps import hook_taps
 from regard.kernels.loader import library
 
 
@@ -28,7 +28,7 @@ def both(block: Residual, x: Tensor, change: Tensor, weight: Tensor) -> tuple[li
         if fused:
             out = block.after(*leaves)
         else:
-            with listen(block, {"resid": lambda path, value: None}):
+            with hook_taps(block, {"resid": lambda path, value: None}):
                 assert not block.can_fuse(x, change)
                 out = block.after(*leaves)
         (out.float() * weight).sum().backward()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.attention.multi_head import MultiHeadAttention
-from regard.core.taps import Tap, listen, record, tap_paths
+from regard.core.taps import Tap, hook_taps, record, tap_paths
 
 
 class Doubler(nn.Module):
@@ -34,14 +34,14 @@ ONE = torch.ones(1)
 
 
 def all_silent(model: nn.Module) -> bool:
-    return not any(module.heard for module in model.modules() if isinstance(module, Tap))
+    return not any(module.hooked for module in model.modules() if isinstance(module, Tap))
 
 
 def test_nobody_listening_a_tap_is_the_identity() -> None:
     tap = Tap()
     x = torch.randn(3)
     assert tap(x) is x
-    assert not tap.heard
+    assert not tap.hooked
     assert not tap.state_dict()
 
 
@@ -95,7 +95,7 @@ def test_a_listener_that_returns_a_tensor_changes_what_follows() -> None:
         heard.append(path)
         return x + 10
 
-    with listen(model, {"layers.0.after": ten}) as paths:
+    with hook_taps(model, {"layers.0.after": ten}) as paths:
         assert model(ONE).item() == 2 * (2 + 10)
     assert paths == heard == ["layers.0.after"]
     assert model(ONE).item() == 4
@@ -105,7 +105,7 @@ def test_a_listener_that_returns_a_tensor_changes_what_follows() -> None:
 def test_listeners_on_one_tap_are_called_in_order() -> None:
     model = Pair()
     seen: list[float] = []
-    with listen(
+    with hook_taps(
         model,
         {
             "layers.1.after": lambda _, x: x + 1,
@@ -119,8 +119,8 @@ def test_listeners_on_one_tap_are_called_in_order() -> None:
 
 def test_nested_listeners_outer_first_and_the_outer_stays() -> None:
     model = Pair()
-    with listen(model, {"layers.1.after": lambda _, x: x + 1}):
-        with listen(model, {"layers.1.after": lambda _, x: x * 10}), record(model, "layers.1.after") as trace:
+    with hook_taps(model, {"layers.1.after": lambda _, x: x + 1}):
+        with hook_taps(model, {"layers.1.after": lambda _, x: x * 10}), record(model, "layers.1.after") as trace:
             assert model(ONE).item() == 50
         assert trace["layers.1.after"].item() == 50
         assert model(ONE).item() == 5
@@ -148,7 +148,7 @@ def test_nothing_is_left_after_an_error_in_a_listener() -> None:
     def fail(path: str, x: Tensor) -> Tensor:
         raise RuntimeError(path)
 
-    with pytest.raises(RuntimeError, match=r"layers\.1\.before"), listen(model, {"layers.1.before": fail}):
+    with pytest.raises(RuntimeError, match=r"layers\.1\.before"), hook_taps(model, {"layers.1.before": fail}):
         model(ONE)
     assert all_silent(model)
     assert model(ONE).item() == 4
@@ -158,7 +158,7 @@ def test_an_unknown_pattern_is_an_error_that_lists_the_taps() -> None:
     model = Pair()
     with (
         pytest.raises(KeyError, match=r"no tap matches '\*\.weight'.*layers\.0\.before"),
-        listen(model, {"*.after": lambda _, x: x, "*.weight": lambda _, x: x}),
+        hook_taps(model, {"*.after": lambda _, x: x, "*.weight": lambda _, x: x}),
     ):
         pass
     assert all_silent(model)

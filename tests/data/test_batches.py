@@ -161,7 +161,7 @@ def test_a_place_beyond_what_there_is_goes_on_with_the_next(tmp_path: Path) -> N
 
 def test_refusals(tmp_path: Path) -> None:
     store = write_store(tmp_path / "one", [(3, 3)])
-    with pytest.raises(DataError, match="an epoch would have no pair at all"):
+    with pytest.raises(DataError, match="an epoch would have no pairs"):
         Batches([store], [0.0], 100, seed=1)
     with pytest.raises(ValueError, match="1 stores, but 2 weights"):
         Batches([store], [1.0, 1.0], 100, seed=1)

@@ -136,7 +136,7 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
         (
             "a.tsv.zst",
             zstandard.compress(b"a\tb\n" * 9999)[:-4],
-            "damaged or not a Zstandard file .*ends in the middle",
+            "damaged or not a Zstandard file .*is truncated",
         ),
         ("a.tsv.zst", b"plain text\tnot zstd\n", "damaged or not a Zstandard file"),
     ],
@@ -151,8 +151,8 @@ def test_damaged_packing(tmp_path: Path, name: str, packed: bytes, said: str) ->
     ("name", "content", "said"),
     [
         ("a.tsv", b"a\tb\nno tab\n", r"a\.tsv, line 2: there is no tab"),
-        ("a.jsonl", b"{oops\n", r"a\.jsonl, line 1: this is not JSON"),
-        ("a.jsonl", b"[" * 100_000, r"a\.jsonl, line 1: this is not JSON"),
+        ("a.jsonl", b"{oops\n", r"a\.jsonl, line 1: not JSON"),
+        ("a.jsonl", b"[" * 100_000, r"a\.jsonl, line 1: not JSON"),
         ("a.jsonl", b"\n[1, 2]\n", r"a\.jsonl, line 2: a line must be a JSON object, not '\[1, 2\]'"),
         ("a.jsonl", b'{"src": "a", "target": "b"}', r"line 1: there is no field 'tgt' \(it has 'src', 'target'\)"),
         ("a.jsonl", b'{"src": "a", "tgt": 3}', r"line 1: the field 'tgt' must be a text, not 3"),
@@ -241,7 +241,7 @@ def test_expand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_check_finds_empty_corpora(tmp_path: Path) -> None:
     check([one_file(tmp_path, "good.tsv", b"a\tb\n"), CorpusConfig(toy="reverse")])
-    with pytest.raises(DataError, match=r"empty\.tsv is empty; a corpus has at least one pair"):
+    with pytest.raises(DataError, match=r"empty\.tsv is empty; a corpus needs at least one sentence pair"):
         check([one_file(tmp_path, "empty.tsv", b"")])
 
 

@@ -72,7 +72,7 @@ def test_what_is_no_picture(tmp_path: Path) -> None:
     (tmp_path / "cut.png").write_bytes((tmp_path / "whole.png").read_bytes()[:60])
     for name, words in (
         ("none.png", "there is no file"),
-        ("a.png", "is not a picture"),
+        ("a.png", "is not an image"),
         ("cut.png", r"cut\.png"),
         (".", "is a folder"),
     ):
@@ -126,8 +126,8 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
     [
         ("a", b"\0\0\x0d\x01\0\0\0\0", "type 0x0d"),
         ("a", b"PK\3\4", "two zero bytes"),
-        ("a", b"\0\0\x08\x03\0\0", "cut off within its header"),
-        ("a", b"\0\0\x08\x01\0\0\0\x05abc", "has 3 numbers, where its header says 5"),
+        ("a", b"\0\0\x08\x03\0\0", "truncated within its header"),
+        ("a", b"\0\0\x08\x01\0\0\0\x05abc", "has 3 numbers, but its header says 5"),
         ("a.gz", b"\0\0\x08\x01", "is damaged"),
         ("a.gz", gzip.compress(b"\0\0\x08\x01", mtime=0)[:-4], "is damaged"),
     ],
@@ -169,7 +169,7 @@ def test_a_folder_for_each_class(tmp_path: Path) -> None:
     assert found.labels_N.tolist() == [0, 1]
     assert found.pixels_NCYX[:, 0, 0, 0].tolist() == [200, 10]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="has no pictures"):
+    with pytest.raises(DataError, match="has no images"):
         read_folders(tmp_path / "empty", 4, 1)
     with pytest.raises(DataError, match="there is no folder"):
         read_folders(tmp_path / "none", 4, 1)
@@ -220,7 +220,7 @@ def test_classes_have_the_same_numbers_in_every_folder(tmp_path: Path) -> None:
     assert prepared.valid is not None
     assert prepared.valid.labels_N.tolist() == [0, 2]
     assert prepare_images(DataConfig(train=(valid,)), model, prepared.labels).train.labels_N.tolist() == [0, 2]
-    with pytest.raises(DataError, match=r"more/cow would be a class of its own.*cat, dog, horse.*data.label_names"):
+    with pytest.raises(DataError, match=r"more/cow is not one of the classes.*cat, dog, horse.*data.label_names"):
         prepare_images(DataConfig(train=(train, more)), model)
     named = DataConfig(train=(train, more), label_names=("cow", "horse", "dog", "cat"))
     assert prepare_images(named, model).train.labels_N.tolist() == [3, 2, 1, 3, 0]

@@ -174,7 +174,7 @@ def test_nothing_left_to_train_on(tmp_path: Path) -> None:
 
 
 def test_no_corpora_and_empty_validation(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"give at least one \[\[data\.train\]\]"):
+    with pytest.raises(ConfigError, match=r"add at least one \[\[data\.train\]\]"):
         prepare(DataConfig(), tmp_path, quiet)
     blank = tsv(tmp_path / "blank.tsv", "\t", "a\t ")
     with pytest.raises(DataError, match="every validation pair has an empty side"):

@@ -69,7 +69,7 @@ def test_every_way_to_split_is_as_likely() -> None:
 
 
 def test_what_cannot_be_corrupted() -> None:
-    with pytest.raises(ValueError, match="fewer than two tokens"):
+    with pytest.raises(ValueError, match="at least two tokens"):
         corrupt_spans([1], SENTINELS, random.Random(0))
     with pytest.raises(ValueError, match="two sentinels"):
         corrupt_spans([1, 2, 3], SENTINELS[:1], random.Random(0))

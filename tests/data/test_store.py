@@ -76,7 +76,7 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "entry")
     with (tmp_path / "entry" / "src.values").open("ab") as file:
         file.write(b"more")
-    with pytest.raises(DataError, match=r"src\.values has 10 bytes where 6 were written; delete"):
+    with pytest.raises(DataError, match=r"src\.values has 10 bytes instead of 6; delete"):
         PairStore(tmp_path / "entry")
     (tmp_path / "entry" / "src.values").unlink()
     with pytest.raises(DataError, match=r"src\.values cannot be read"):

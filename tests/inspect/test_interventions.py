@@ -311,13 +311,13 @@ def test_afterwards_the_model_is_what_it_was(fails: bool) -> None:
     assert torch.equal(model(SRC, TGT), before)
     assert dict(model.named_modules()) == modules
     assert list(dict(model.named_modules())) == list(modules)
-    assert not any(module.heard for module in model.modules() if isinstance(module, Tap))
+    assert not any(module.hooked for module in model.modules() if isinstance(module, Tap))
 
 
 def test_none_is_none() -> None:
     model = transformer()
     with intervened(model, ()):
-        assert not any(module.heard for module in model.modules() if isinstance(module, Tap))
+        assert not any(module.hooked for module in model.modules() if isinstance(module, Tap))
 
 
 def test_json_and_back() -> None:

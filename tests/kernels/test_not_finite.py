@@ -16,7 +16,7 @@ from regard.core.int8 import int8_linear
 from regard.core.positions import rotate_plainly
 from regard.core.residual import Residual
 from regard.core.rotation import rotate
-from regard.core.taps import listen
+from regard.core.taps import hook_taps
 from regard.kernels.loader import library
 from regard.train.loss_kernels import native_slice_loss, paired_slice_loss, plain
 
@@ -114,7 +114,7 @@ def test_add_and_norm(dtype: torch.dtype, wrong: float, which: int, place: int) 
     results, grad = [], torch.randn(4, 18).to(dtype)
     for fused in (True, False):
         leaves = [x.clone().requires_grad_() for x in inputs]
-        with listen(block, {} if fused else {"resid": lambda path, value: None}):
+        with hook_taps(block, {} if fused else {"resid": lambda path, value: None}):
             assert block.can_fuse(*inputs) == fused
             out = block.after(*leaves)
         results.append([out, *torch.autograd.grad(out, [*leaves, *block.parameters()], grad)])

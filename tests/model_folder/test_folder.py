@@ -250,7 +250,7 @@ def test_settings_that_are_no_settings(folder: Path, content: str) -> None:
 @pytest.mark.parametrize("tokenizer", [{}, {"source.model": b"source"}])
 def test_no_tokenizer(tmp_path: Path, tokenizer: dict[str, bytes]) -> None:
     write_model(tmp_path, describe(tokenizer=tokenizer), weights(), "")
-    assert refused(tmp_path).startswith(f"{tmp_path} is not a whole model folder: ")
+    assert refused(tmp_path).startswith(f"{tmp_path} is not a valid model folder: ")
     assert ".model" in refused(tmp_path)
 
 

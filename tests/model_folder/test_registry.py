@@ -21,7 +21,7 @@ from regard.model_folder.registry import find_folder, installed_models, models_f
 @pytest.mark.usefixtures("nothing_installed")
 def test_none() -> None:
     assert installed_models() == []
-    with pytest.raises(ConfigError, match="no model is installed for zh → en: name a model folder with --model"):
+    with pytest.raises(ConfigError, match="no model is installed for zh → en: give a model folder with --model"):
         models_for("zh", "en")
 
 
@@ -131,7 +131,7 @@ def test_one_that_does_not_translate_is_listed_and_not_chosen(
     say_in_config(own / "a first", family=family)
     monkeypatch.setenv("REGARD_MODELS", str(own))
     assert [model.family for model in installed_models()] == [family]
-    with pytest.raises(ConfigError, match="no model is installed for en → any language: name"):
+    with pytest.raises(ConfigError, match="no model is installed for en → any language: give"):
         models_for("en", None)
     shutil.copytree(babble / "en-zh", own / "second")
     assert [model.name for model in models_for("en", None)] == ["second"]

@@ -11,7 +11,7 @@ from torch import nn
 from regard.config import PRESETS, Bidirectional, CellKind, RecurrentAttention, RecurrentConfig, TiedEmbeddings
 from regard.core.linear import Linear
 from regard.core.recurrent import Recurrence
-from regard.core.taps import listen, record, tap_paths
+from regard.core.taps import hook_taps, record, tap_paths
 from regard.models.recurrent import RecurrentModel
 from regard.tokenizers.special_ids import PAD
 
@@ -29,7 +29,7 @@ def test_without_attention_the_sentence_is_one_vector(small: Any) -> None:
     with record(model, "summary") as seen:
         long = model(torch.tensor([[3, 4, 5, 6, 7]]), tgt)
     assert seen["summary"].shape == (1, 6)
-    with listen(model, {"summary": lambda _, x: seen["summary"]}):
+    with hook_taps(model, {"summary": lambda _, x: seen["summary"]}):
         small.close(model(torch.tensor([[8]]), tgt), long)
     assert not [path for path in tap_paths(model) if "cross" in path]
 
@@ -61,12 +61,15 @@ def test_residuals_start_at_the_third_layer(small: Any) -> None:
     def silence(*layers: str) -> dict[str, Any]:
         return {f"{layer}.states": lambda _, x: torch.zeros_like(x) for layer in layers}
 
-    with listen(model, silence("encoder.2", "encoder.3")), record(model, "encoder.1.states", "memory") as seen:
+    with hook_taps(model, silence("encoder.2", "encoder.3")), record(model, "encoder.1.states", "memory") as seen:
         model(src, tgt)
     small.close(seen["memory"], seen["encoder.1.states"])
-    with listen(model, silence("decoder.2", "decoder.3")), record(model, "decoder.1.states") as seen:
+    with hook_taps(model, silence("decoder.2", "decoder.3")), record(model, "decoder.1.states") as seen:
         small.close(model.hidden(src, tgt), seen["decoder.1.states"])
-    with listen(model, silence("encoder.1")), record(model, "memory", "encoder.2.states", "encoder.3.states") as seen:
+    with (
+        hook_taps(model, silence("encoder.1")),
+        record(model, "memory", "encoder.2.states", "encoder.3.states") as seen,
+    ):
         model(src, tgt)
     small.close(seen["memory"], seen["encoder.2.states"] + seen["encoder.3.states"])
 

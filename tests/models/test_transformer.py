@@ -16,7 +16,7 @@ from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.linear import Linear
 from regard.core.norms import LayerNorm
 from regard.core.residual import Residual
-from regard.core.taps import Tap, listen, record, tap_paths
+from regard.core.taps import Tap, hook_taps, record, tap_paths
 from regard.models.transformer import Transformer
 from regard.tokenizers.special_ids import PAD
 from regard.train.optimizer import paper_learning_rate
@@ -86,7 +86,7 @@ def test_an_intervention_changes_the_output(small: Any) -> None:
         changed[..., 0] = 1
         return changed
 
-    with listen(model, {"decoder.0.cross.weights": first_only}), record(model, "decoder.0.cross.head_out") as trace:
+    with hook_taps(model, {"decoder.0.cross.weights": first_only}), record(model, "decoder.0.cross.head_out") as trace:
         changed = model(SRC, TGT)
     assert (changed - plain).abs().max() > 1e-3
     value = model.decoder[0].cross.keys_and_values(model.encode(SRC))[1]
@@ -98,7 +98,7 @@ def test_nothing_stays_attached_when_the_model_fails(small: Any) -> None:
     model = small.model("transformer")
     with pytest.raises(IndexError), record(model):
         model(torch.tensor([[small.vocabulary + 5]]), TGT[:1])
-    assert not any(module.heard for module in model.modules() if isinstance(module, Tap))
+    assert not any(module.hooked for module in model.modules() if isinstance(module, Tap))
 
 
 @every_kind

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.config import ViTConfig
-from regard.core.taps import listen, record, tap_paths
+from regard.core.taps import hook_taps, record, tap_paths
 from regard.errors import ConfigError
-from regard.models.vit import PatchEmbedding, ViT, cut
+from regard.models.vit import PatchEmbedding, ViT, cut_patches
 
 
 def small_config(**changes: Any) -> ViTConfig:
@@ -41,7 +41,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 
 def test_patches_stand_row_by_row_with_all_their_pixels() -> None:
     image = torch.arange(2 * 4 * 6).view(1, 2, 4, 6)
-    patches = cut(image, 2)
+    patches = cut_patches(image, 2)
     assert patches.shape == (1, 6, 8)
     for number, (down, across) in enumerate((y, x) for y in range(2) for x in range(3)):
         square = image[0, :, 2 * down : 2 * down + 2, 2 * across : 2 * across + 2]
@@ -90,7 +90,7 @@ def test_taps_show_which_patches_were_looked_at() -> None:
     close(seen["logits"], logits)
     assert seen["embedded"].shape == (3, 5, 12)
     # An attention that looks at the class token alone, in all layers, knows nothing of the image.
-    with listen(
+    with hook_taps(
         model, {"layers.*.attention.weights": lambda _, w: torch.zeros_like(w).index_fill(3, torch.tensor([0]), 1.0)}
     ):
         blind = model(IMAGES)

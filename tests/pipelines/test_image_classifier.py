@@ -58,9 +58,9 @@ def test_attention_is_computed_from_the_weights(tmp_path: Path, picture: np.ndar
     def stare(path: str, weights: torch.Tensor) -> torch.Tensor:
         return torch.zeros_like(weights).index_fill(3, torch.tensor([3]), 1.0)
 
-    from regard.core.taps import listen
+    from regard.core.taps import hook_taps
 
-    with listen(viewer.model, {"layers.*.attention.weights": stare}):
+    with hook_taps(viewer.model, {"layers.*.attention.weights": stare}):
         attention = viewer(picture).attention_YX
     np.testing.assert_allclose(attention, [[0, 0], [1, 0]], atol=1e-6)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.config import Precision
-from regard.core.taps import listen
+from regard.core.taps import hook_taps
 from regard.decode.engine import Engine
 from regard.decode.hypotheses import length_penalty_divisor
 from regard.errors import ConfigError, ModelFolderError
@@ -342,7 +342,7 @@ def test_observed_taps_record_the_search(reverse: ModelTranslator) -> None:
         return torch.zeros_like(x)
 
     said = reverse("apple baby bird")
-    with listen(reverse.model, {"decoder.*.cross.head_out": silence}):
+    with hook_taps(reverse.model, {"decoder.*.cross.head_out": silence}):
         assert reverse("apple baby bird") != said
     assert reverse("apple baby bird") == said
 

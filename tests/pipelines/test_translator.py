@@ -81,7 +81,7 @@ def test_an_unknown_precision_is_refused(reverse_model: Path) -> None:
 
 @pytest.mark.usefixtures("nothing_installed")
 def test_nothing_is_installed() -> None:
-    with pytest.raises(ConfigError, match=r"no model is installed: name a model folder .* regard train makes one"):
+    with pytest.raises(ConfigError, match=r"no model is installed: give a model folder .* regard train and"):
         Translator()
     with pytest.raises(ConfigError, match="no model is installed for any language → zh"):
         Translator(to="zh")

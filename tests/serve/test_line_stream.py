@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from regard.core.taps import listen
+from regard.core.taps import hook_taps
 from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.api import Api
 from regard.serve.app import build_app
@@ -139,7 +139,7 @@ def test_disconnecting_cancels_the_search(deep_model: Path, tmp_path: Path) -> N
         await app(scope, receive, send)
         left.set()
 
-    with listen(api.loaded.get("0").explorer.translator.model, {"decoder.1.ffn.ffn_out": slowly}):
+    with hook_taps(api.loaded.get("0").explorer.translator.model, {"decoder.1.ffn.ffn_out": slowly}):
         asyncio.run(ask())
         workers.close()  # waits for the worker
     toy.close()

@@ -16,7 +16,7 @@ AttentionRole = Literal["encoder", "decoder", "cross"]
 
 @dataclass(frozen=True)
 class FullAttention:
-    """The paper's multi-head attention: every query sees every key that the mask allows."""
+    """The paper's multi-head attention: every query attends to every key that the mask allows."""
 
     kind: Literal["full"] = field(default="full", kw_only=True)
 

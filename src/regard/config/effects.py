@@ -1,4 +1,4 @@
-"""Settings without effect: refused when a recipe is read, because nobody would notice that they do nothing.
+"""Settings without effect: refused when a recipe is read, because a user would not notice that they do nothing.
 
 A value equal to its default is never refused, so that a recipe or a stored config that writes out every setting loads.
 """

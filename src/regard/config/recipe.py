@@ -1,4 +1,4 @@
-"""A recipe: a run's settings as TOML, read with `--set` on top, and written out again.
+"""Recipes: the settings of a run as TOML, overridden by `--set`; reading and writing.
 
 Order of precedence: defaults < `[model] preset` < recipe < `--set model.preset` < any other `--set`.
 """
@@ -52,7 +52,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Errors within begin with the recipe that they are about."""
+    """Prefix errors within the block with the path of the recipe."""
     try:
         yield
     except ConfigError as error:
@@ -60,14 +60,14 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def run_from_dict(tree: Mapping[str, Any]) -> RunConfig:
-    """A RunConfig from nested dictionaries, the preset filled in; settings without effect are refused."""
+    """A RunConfig from nested dictionaries, with its preset filled in; settings without effect are refused."""
     run = stored_run(tree)
     check_effects(run)
     return run
 
 
 def stored_run(tree: Mapping[str, Any]) -> RunConfig:
-    """A RunConfig from nested dictionaries, as a run folder stores them: settings without effect are let pass."""
+    """A RunConfig from nested dictionaries, as a run folder stores them: settings without effect are accepted."""
     tree = dict(rename_former_keys(RunConfig, tree, ""))
     model = dict(tree["model"]) if isinstance(tree.get("model"), dict) else tree.get("model", {})
     if isinstance(model, dict) and "preset" in model:
@@ -76,7 +76,7 @@ def stored_run(tree: Mapping[str, Any]) -> RunConfig:
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `changes` on top; of a table within, too, only what is changed."""
+    """`base` overridden by `changes`; nested tables are merged likewise."""
     both = {name for name in changes if isinstance(base.get(name), dict) and isinstance(changes[name], dict)}
     return {**base, **changes, **{name: merged(base[name], changes[name]) for name in both}}
 
@@ -89,7 +89,7 @@ def preset(name: object) -> dict[str, Any]:
 
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
-    """Every setting by its dotted name, for showing and comparing runs."""
+    """Every setting by its dotted name, to show and compare runs."""
     flat: dict[str, Any] = {}
     items = enumerate(config) if isinstance(config, list | tuple) else config.items()
     for key, value in items:
@@ -138,7 +138,7 @@ def toml_value(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            # JSON's escapes are TOML's too, but for one control character that JSON lets pass.
+            # JSON's escapes are valid in TOML, except for one control character that JSON does not escape.
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case list() | tuple():
             return "[" + ", ".join(toml_value(item) for item in value) + "]"

@@ -26,44 +26,44 @@ Metric = Literal["loss", "bleu", "chrf", "accuracy"]
 SearchMethod = Literal["beam", "sample"]
 BeamRule = Literal["paper", "huggingface"]
 ToyTask = Literal["", "copy", "reverse"]
-LARGEST_SEED = 2**63 - 1  # that every generator of random numbers takes
+LARGEST_SEED = 2**63 - 1  # accepted by every random number generator
 
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """One corpus: two aligned files, one TSV or JSONL file, running text, images, or a toy task made on the spot.
+    """One corpus: two aligned files, one TSV or JSONL file, running text, images, or a generated toy task.
 
-    A model that translates learns from pairs; one that classifies, from pairs of a text and its label.
+    Translation models are trained on sentence pairs; text classifiers on pairs of a text and its label.
     """
 
-    src: str = ""  # one sentence a line, plain, .gz or .zst
+    src: str = ""  # one sentence per line, plain, .gz or .zst
     tgt: str = ""
-    file: str = ""  # .tsv (source TAB target) or .jsonl (an object a line), plain, .gz or .zst
+    file: str = ""  # .tsv (source TAB target) or .jsonl (one object per line), plain, .gz or .zst
     src_field: str = "src"  # the JSONL keys
     tgt_field: str = "tgt"
-    text: str = ""  # for a model of one text: a text a line, plain, .gz or .zst
+    text: str = ""  # running text, for models of one text: one text per line, plain, .gz or .zst
     whole_file: bool = setting(False, formerly="whole")  # `text` is one text, line breaks included
-    column: int = setting(0, low=0)  # of `text`: which column of its TAB-separated lines, from 1; 0: the whole line
-    start: float = setting(0.0, low=0.0, high=1.0)  # the part of it from here …
-    stop: float = setting(1.0, low=0.0, high=1.0)  # … to here
-    shuffle: bool = False  # by `seed`, before the part is taken; running text (`text`) is never shuffled
-    images: str = ""  # for a model of images: an IDX file, plain or .gz, with `labels`; or a folder for each class
+    column: int = setting(0, low=0)  # column of `text`, a TAB-separated file, from 1; 0: the whole line
+    start: float = setting(0.0, low=0.0, high=1.0)  # use the part from this fraction of the corpus …
+    stop: float = setting(1.0, low=0.0, high=1.0)  # … to this one
+    shuffle: bool = False  # with `seed`, before the part is selected; running text (`text`) is never shuffled
+    images: str = ""  # for models of images: an IDX file, plain or .gz, with `labels`; or a folder with one per class
     labels: str = ""
     toy: ToyTask = ""
     size: int = setting(10_000, low=1)  # pairs of a toy corpus
     seed: int = setting(1, low=0, high=LARGEST_SEED)  # of a toy corpus, and of a shuffle
-    prefix: str = ""  # put before every source, to tell a model of several tasks which one: "translate to German: "
-    weight: float = setting(1.0, low=0.0)  # 2: every pair twice an epoch; 0.5: half of the pairs each epoch
-    about: str = ""  # what it is and where it is published: shown when it is not there
+    prefix: str = ""  # put before every source, to select a task of a multi-task model: "translate to German: "
+    weight: float = setting(1.0, low=0.0)  # 2: every pair twice per epoch; 0.5: half of the pairs in each epoch
+    about: str = ""  # a description, and the address: shown when the corpus is missing
     published: str = ""
-    licence: str = ""  # for the card of the model
+    licence: str = ""  # for the model card
 
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    """The SentencePiece tokenizer: trained on the training corpora unless `files` names one."""
+    """The tokenizer: trained on the training corpora unless `files` names one."""
 
-    files: tuple[str, ...] = ()  # ready .model files: one (joint), or two (source, target)
+    files: tuple[str, ...] = ()  # existing .model files: one (joint), or two (source, target)
     kind: TokenizerKind = "bpe"
     vocab_size: int = setting(8_000, low=270)
     joint: bool = True
@@ -75,10 +75,10 @@ class TokenizerConfig:
 
 @dataclass(frozen=True)
 class FilterConfig:
-    """Which training pairs are left out."""
+    """Filters of training pairs."""
 
-    max_tokens: int = setting(256, low=1)  # on either side, counted in pieces
-    max_ratio: float = setting(9.0, low=1.0)  # longer side : shorter side, in pieces, when one has more than ten
+    max_tokens: int = setting(256, low=1)  # per side
+    max_ratio: float = setting(9.0, low=1.0)  # longer side : shorter side, in tokens, if one has more than ten
     drop_identical: bool = True  # source = target
 
 
@@ -90,7 +90,7 @@ class DataConfig:
     valid: tuple[CorpusConfig, ...] = ()
     test: tuple[CorpusConfig, ...] = ()
     lowercase: bool = False
-    label_names: tuple[str, ...] = ()  # of classes, in their order; images in IDX files have numbers alone
+    label_names: tuple[str, ...] = ()  # class names, in order; IDX files contain class numbers only
     horizontal_flip: bool = setting(False, formerly="mirror")  # flip half of the training images, a new half per epoch
     random_shift: int = setting(0, low=0, high=64, formerly="shift")  # shift training images by up to this many pixels
     tokenizer: TokenizerConfig = TokenizerConfig()
@@ -100,9 +100,9 @@ class DataConfig:
 @dataclass(frozen=True)
 class TrainConfig:
     seed: int = setting(1, low=0, high=LARGEST_SEED)
-    init_from: str = setting("", formerly="init")  # a model folder: its tokenizer, and every weight that fits
+    init_from: str = setting("", formerly="init")  # a model folder: its tokenizer, and every weight of the same shape
     max_steps: int = setting(100_000, low=1)
-    max_epochs: int = setting(0, low=0)  # 0: no limit but max_steps
+    max_epochs: int = setting(0, low=0)  # 0: no limit other than max_steps
     max_minutes: float = setting(0.0, low=0.0)  # 0: no limit
     batch_tokens: int = setting(4096, low=1)  # padded tokens of the longer side in a batch
     gradient_accumulation_steps: int = setting(1, low=1, formerly="accumulate")  # batches per optimizer step
@@ -114,11 +114,11 @@ class TrainConfig:
     weight_decay: float = setting(0.0, low=0.0)
     schedule: ScheduleKind = "inverse_sqrt"
     warmup_steps: int = setting(4000, low=1)
-    cooldown: float = setting(0.0, low=0.0, high=1.0)  # the last part of the run, in which the rate also falls to 0
+    cooldown: float = setting(0.0, low=0.0, high=1.0)  # final fraction of the run with a linear decay of the rate to 0
     clip_norm: float = setting(0.0, low=0.0)  # 0: off
     label_smoothing: float = setting(0.1, low=0.0, below=1.0)
-    r_drop: float = setting(0.0, low=0.0)  # weight of the divergence between two dropouts of a batch; 0: off
-    r_drop_after: int = setting(0, low=0)  # steps before R-Drop begins: it doubles a step, and early ones gain little
+    r_drop: float = setting(0.0, low=0.0)  # weight of the KL divergence between two dropout samples; 0: off
+    r_drop_after: int = setting(0, low=0)  # step at which R-Drop begins; it doubles the time per step
     # share of the tokens that a masked language model is trained to predict
     mask_probability: float = setting(0.15, low=0.01, high=0.9, formerly="masked")
     ema: float = setting(0.0, low=0.0, below=1.0)  # decay of the averaged weights; 0: off
@@ -127,16 +127,16 @@ class TrainConfig:
     log_every: int = setting(50, low=1)  # steps
     validate_every: int = setting(0, low=0)  # steps; 0: at the end of each epoch
     checkpoint_every: int = setting(0, low=0)  # steps; 0: at each validation
-    keep_checkpoints: int = setting(5, low=1, formerly="keep")  # the last ones; the best is kept besides
+    keep_checkpoints: int = setting(5, low=1, formerly="keep")  # number of last checkpoints to keep, besides the best
     # last checkpoints averaged into the final model; 1: the best checkpoint alone
     average_checkpoints: int = setting(5, low=1, formerly="average")
-    metric: Metric = "loss"  # what "best" and early stopping look at
+    metric: Metric = "loss"  # determines the best checkpoint and early stopping
     patience: int = setting(0, low=0)  # validations without a better value before stopping; 0: never
     # validation sentences that are translated for BLEU and chrF
     valid_translations: int = setting(200, low=0, formerly="valid_translate")
     valid_windows: int = setting(512, low=0)  # windows of running text per validation; 0: all
     valid_samples: int = setting(3, low=0, formerly="samples")  # translations or texts shown per validation
-    probes: tuple[str, ...] = ()  # source sentences whose attention is kept through the training, for the explorer
+    probes: tuple[str, ...] = ()  # source sentences whose attention is recorded during training, for the explorer
 
     def __post_init__(self) -> None:
         if self.average_checkpoints > self.keep_checkpoints:
@@ -156,11 +156,11 @@ class TrainConfig:
 class DecodeConfig:
     method: SearchMethod = "beam"
     beam: int = setting(4, low=1, high=100)  # 1: greedy
-    beam_rule: BeamRule = "paper"  # what a length is divided by and when to stop; huggingface: as their generate()
+    beam_rule: BeamRule = "paper"  # length penalty and stopping rule; huggingface: those of transformers' generate()
     length_penalty: float = setting(0.6, low=0.0, high=10.0)
-    max_length_ratio: float = setting(1.0, low=0.0, high=100.0)  # longest output = ratio · source + extra, in pieces
+    max_length_ratio: float = setting(1.0, low=0.0, high=100.0)  # maximum length = ratio · source + extra, in tokens
     max_length_extra: int = setting(50, low=1)
-    no_repeat_ngram: int = setting(0, low=0)  # no n-gram of this size twice in an output; 0: off
+    no_repeat_ngram: int = setting(0, low=0)  # block repeated n-grams of this size; 0: off
     temperature: float = setting(1.0, low=0.01, high=100.0)
     top_k: int = setting(0, low=0)  # 0: off
     top_p: float = setting(1.0, low=0.0, high=1.0)
@@ -172,7 +172,7 @@ def learns_from_text(data: DataConfig) -> bool:
     return any(corpus.text for corpus in data.train)
 
 
-# What a validation measures besides the loss.
+# Metrics of a validation besides the loss.
 METRICS: dict[TrainingTask | None, tuple[Metric, ...]] = {
     "translation": ("bleu", "chrf"),
     "text_classification": ("accuracy",),

@@ -1,11 +1,11 @@
-"""A matrix that is multiplied with at every step of a recurrence.
+"""Multiplication by one matrix at every step of a recurrence, with its gradient computed in one product.
 
-Left alone, autograd forms the matrix's gradient at each step, as large as the matrix itself, and adds them up in the
-precision of the computation: in bf16 each addition rounds, and in large models the memory traffic shows. Here each
-step leaves its two factors behind, and one product after the last of them is the whole gradient, summed as exactly as
-any other product.
+By default autograd computes the gradient of the matrix at each step, as large as the matrix itself, and adds these up
+in the precision of the computation: in bf16 each addition rounds, and in large models the memory traffic is noticeable.
+Here each step stores its two factors, and one product after the last step gives the whole gradient, with the accuracy
+of any other product.
 
-Shapes: N rows of a step, D in, G out; or B batch, one such matrix each.
+Shapes: N rows of a step, D in, G out; or B batch, with one such matrix each.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from torch.autograd.function import once_differentiable
 Factors = list[tuple[Tensor, Tensor]]
 
 
-class Repeated:
-    """y = x M, again and again: x_ND and M_DG, or x_BND and M_BDG. One object serves one pass forward and back."""
+class AccumulatedMatmul:
+    """y = x M, called repeatedly: x_ND and M_DG, or x_BND and M_BDG. Use one object per forward and backward pass."""
 
     def __init__(self, matrix: Tensor) -> None:
         self.factors: Factors = []
-        self.learning = torch.is_grad_enabled() and matrix.requires_grad
-        self.matrix: Tensor = _Collect.apply(matrix, self.factors) if self.learning else matrix  # type: ignore[no-untyped-call]
+        self.needs_grad = torch.is_grad_enabled() and matrix.requires_grad
+        self.matrix: Tensor = _Collect.apply(matrix, self.factors) if self.needs_grad else matrix  # type: ignore[no-untyped-call]
 
     def __call__(self, x: Tensor) -> Tensor:
-        if not self.learning:
+        if not self.needs_grad:
             return x @ self.matrix
         return _Multiply.apply(x, self.matrix, self.factors)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class _Collect(torch.autograd.Function):
-    """The matrix as it is. Its backward comes after those of all the steps."""
+    """The matrix, unchanged. Its backward pass runs after those of all steps."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, factors: Factors) -> Tensor:
@@ -45,7 +45,7 @@ class _Collect(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, None]:
-        """`grad` is what comes from uses of the matrix other than the steps: usually nothing."""
+        """`grad` is from uses of the matrix other than the steps: usually None."""
         if ctx.factors:
             inputs, grads = zip(*ctx.factors, strict=True)
             ctx.factors.clear()

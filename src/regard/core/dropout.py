@@ -21,7 +21,7 @@ LEVELS = 256
 def byte_threshold(p: float) -> int:
     """The byte below which an element is dropped, for a dropout probability p: the nearest of 256 levels.
 
-    A probability above 0 never becomes 0, and never 1: at least one byte drops, at least one keeps.
+    The result is from 1 to 255 if p > 0: some elements are dropped and some are not.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"a dropout probability must be from 0 to 1, not {p}")
@@ -29,7 +29,7 @@ def byte_threshold(p: float) -> int:
 
 
 def inverse_keep_rate(p: float) -> float:
-    """What the elements that are not dropped are multiplied by."""
+    """The factor of the elements that are not dropped."""
     return LEVELS / (LEVELS - byte_threshold(p))
 
 
@@ -48,7 +48,7 @@ class Dropout(nn.Module):
 
     @property
     def active_p(self) -> float:
-        """The probability in the present mode: 0 in evaluation."""
+        """The probability in the current mode: 0 in evaluation."""
         return self.p if self.training else 0.0
 
     def forward(self, x: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class _ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
         keep = random_bytes(x.numel(), x.device)
-        # 0 or 1 in a byte: multiplying by it is several times faster than by a boolean, or `torch.where`.
+        # Bytes of 0 or 1: several times faster to multiply by than booleans, and faster than `torch.where`.
         keep = torch.ge(keep, byte_threshold(p), out=keep).view(x.shape)
         ctx.save_for_backward(keep)
         ctx.scale = inverse_keep_rate(p)

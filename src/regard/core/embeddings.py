@@ -1,4 +1,4 @@
-"""Ids to vectors and vectors to logits, with one table for both (the paper, section 3.4).
+"""Embeddings: ids to vectors, and vectors to logits, with one matrix for both (the paper, section 3.4).
 
 Shapes: B batch, L length, D model, V vocabulary.
 """
@@ -19,7 +19,7 @@ from regard.core.linear import linear
 class Embedding(Int8Mixin, nn.Module):
     """embed: E[ids] · scale, which is sqrt(D) in the paper.  project: h Eᵀ.
 
-    Training does not project, it has its own products (train/vocabulary_matmul.py): it is they that `in_int8` is for.
+    Training does not call `project`: it has its own products (train/vocabulary_matmul.py), which read `in_int8`.
     """
 
     def __init__(self, vocab_size: int, d_model: int, scale: float | None = None) -> None:
@@ -37,7 +37,7 @@ class Embedding(Int8Mixin, nn.Module):
 def build_embeddings(
     tie_embeddings: TiedEmbeddings, src_vocab_size: int, tgt_vocab_size: int, d_model: int
 ) -> tuple[Embedding, Embedding, Embedding]:
-    """Of target, source and output: one table for all, one for target and output, or three."""
+    """The target, source and output embeddings: one matrix for all, one for target and output, or three."""
     tgt = Embedding(tgt_vocab_size, d_model)
     src = tgt if tie_embeddings == "all" else Embedding(src_vocab_size, d_model)
     output = Embedding(tgt_vocab_size, d_model) if tie_embeddings == "none" else tgt

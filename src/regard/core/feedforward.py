@@ -1,6 +1,6 @@
-"""The position-wise feed-forward network (the paper, section 3.3), and the gated ones of Shazeer 2020.
+"""The position-wise feed-forward network (the paper, section 3.3), and the gated variants of Shazeer 2020.
 
-In training, ReLU and its dropout are one pass of a C++ kernel, unless the activations between them are observed.
+In training, ReLU and its dropout are one pass of a C++ kernel, unless the tap between them has a hook.
 
 Shapes: B batch, L length, D model, F feed-forward.
 """
@@ -48,8 +48,8 @@ class FeedForward(nn.Module):
         return self.ffn_out(self.down(dropped_BLF))  # type: ignore[no-any-return]
 
     def can_fuse(self, up: Tensor) -> bool:
-        """Whether dropout follows a ReLU, the kernel supports the tensor, and nothing observes what is between."""
-        wanted = self.kind == "relu" and self.dropout.active_p > 0 and not self.ffn_hidden.heard
+        """Whether dropout follows a ReLU, the kernel supports the tensor, and the tap between them has no hook."""
+        wanted = self.kind == "relu" and self.dropout.active_p > 0 and not self.ffn_hidden.hooked
         return wanted and up.device.type == "cpu" and up.dtype in SUFFIXES and library() is not None
 
 

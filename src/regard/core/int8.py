@@ -1,13 +1,13 @@
-"""Matrix products of a training step in int8, where the processor multiplies bytes twice as fast as bf16 numbers.
+"""Matrix products of a training step in int8, which CPUs with VNNI multiply twice as fast as bf16.
 
-All three products of a linear map: y = x Wᵀ, and backward by x and by W. Each factor is quantised just before the
-product, with a scale for every row (or column) along which the product sums; sums are exact; weights, gradients and
-everything between products keep their precision. Gradients are stochastically rounded, so that their mean is right.
-As in torchao's int8 training (Thien Tran, 2024) and SwitchBack (Wortsman et al. 2023), which computes the product by W
-in 16 bits.
+All three products of a linear layer are in int8: y = x Wᵀ, and the gradients by x and by W. Each factor is quantised
+just before the product, with one scale per row (or column) along which the product sums; sums are exact; weights,
+gradients and everything between products keep their precision. Gradients are stochastically rounded, so that their mean
+is unbiased. As in torchao's int8 training (Thien Tran, 2024) and SwitchBack (Wortsman et al. 2023), which computes the
+gradient by W in 16 bits.
 
 The kernels are in gemm.h and gemm_pack.h. Without them, or where they do not fit, linear.py computes the product in
-the input's dtype (`reason_against` tells a training run why).
+the input's dtype (`reason_against` returns the reason).
 
 Shapes: N rows, I inputs, O outputs.
 """
@@ -27,7 +27,7 @@ from regard.kernels.loader import NoKernelsError, kernel, library, load, random_
 
 LANES, PER_WORD = 16, 4  # lines per panel, bytes per word
 FEWEST = 64  # rows: for fewer, packing the weights takes longer than it saves
-LONGEST = 2**16  # terms of a sum: with products up to 255 · 127, more might not fit into 32 bits
+LONGEST = 2**16  # terms of a sum: with products up to 255 · 127, more might overflow 32 bits
 
 
 def reason_against(device: torch.device) -> str | None:
@@ -42,7 +42,7 @@ def reason_against(device: torch.device) -> str | None:
 
 
 def fits(x: Tensor, weight_OI: Tensor) -> bool:
-    """Whether the kernels support the product of these."""
+    """Whether the kernels support this product."""
     rows = x.numel() // x.shape[-1]
     return (
         x.device.type == "cpu"
@@ -55,7 +55,7 @@ def fits(x: Tensor, weight_OI: Tensor) -> bool:
 
 
 class Int8Mixin:
-    """A module whose matrix products are in int8 while it is trained, after `use_int8`."""
+    """A module whose matrix products are in int8 during training, after `use_int8`."""
 
     int8 = False
     training: bool
@@ -66,7 +66,7 @@ class Int8Mixin:
 
 
 def use_int8(model: nn.Module) -> None:
-    """Train all modules of a model in int8 that support it."""
+    """Train in int8 all modules of a model that support it."""
     for module in model.modules():
         if isinstance(module, Int8Mixin):
             module.int8 = True
@@ -74,7 +74,7 @@ def use_int8(model: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class Packed:
-    """A quantised matrix: a line for each of its rows or columns, `length` numbers long."""
+    """A quantised matrix: one line per row or per column, each `length` numbers long."""
 
     words: Tensor
     scales: Tensor
@@ -107,7 +107,7 @@ class Columns:
 
 
 def pack_rows(matrix: Tensor, left: bool, seed: int = 0, sums: bool = False) -> tuple[Packed, Columns]:
-    """For a product that sums along the rows. `left`: which factor it will be. A seed of 0 rounds to nearest."""
+    """Pack for a product that sums along the rows. `left`: as its left factor. A seed of 0 rounds to nearest."""
     rows, size = matrix.shape
     packed = Packed.empty(rows, size)
     columns = Columns(torch.empty(size, dtype=torch.int32), torch.empty(size) if sums else None)
@@ -116,7 +116,7 @@ def pack_rows(matrix: Tensor, left: bool, seed: int = 0, sums: bool = False) -> 
 
 
 def pack_columns(matrix: Tensor, columns: Columns, left: bool, seed: int = 0) -> Packed:
-    """For a product that sums along the columns."""
+    """Pack for a product that sums along the columns."""
     rows, size = matrix.shape
     packed = Packed.empty(size, rows)
     kernel("pack_columns", matrix.dtype)(matrix, left, seed, packed.call(), columns.largest)
@@ -124,7 +124,7 @@ def pack_columns(matrix: Tensor, columns: Columns, left: bool, seed: int = 0) ->
 
 
 def multiply(left: Packed, right: Packed, dtype: torch.dtype, bias: Tensor | None = None) -> Tensor:
-    """[left.lines, right.lines]: the product of every line of one with every line of the other."""
+    """[left.lines, right.lines]: the dot product of every line of one with every line of the other."""
     out = torch.empty(left.lines, right.lines, dtype=dtype)
     _multiply(left, right, bias, out, add=False)
     return out

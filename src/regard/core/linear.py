@@ -1,7 +1,7 @@
-"""A linear map that computes in its input's precision and keeps its weights in their own.
+"""A linear layer that computes in the dtype of its input and keeps its weights in their own.
 
-Training in bf16 keeps float32 master weights: the cast below happens once per use, and a weight is used once
-per step, so autograd brings the gradient back in float32 and nothing else needs to know.
+Training in bf16 keeps float32 master weights: the weight is cast at each use, and used once per step, so autograd
+returns its gradient in float32, and the optimizer and the checkpoint see float32 only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from regard.core.int8 import Int8Mixin, fits, int8_linear
 
 
 class Linear(Int8Mixin, nn.Linear):
-    """y = x Wᵀ + b. The model that it is part of gives it its first values."""
+    """y = x Wᵀ + b. The model that contains it initialises it."""
 
     def reset_parameters(self) -> None:
         pass

@@ -1,16 +1,14 @@
-"""A mixture of experts: many feed-forward networks, of which a router picks a few for each token.
+"""A mixture of experts: many feed-forward networks, of which a router selects a few for each token.
 
 Shazeer et al. 2017. Softmax gates and the auxiliary loss are those of Fedus et al. 2021 (Switch, section 2.2); shared
-experts, sigmoid gates, groups of experts and balancing by a bias instead of a loss those of DeepSeek-V3 (2024,
-section 2.1.2). Deviations: experts have no limit of tokens, so none is ever dropped, and what becomes of a token does
-not depend on who else is in the batch; a group is ranked by its two best experts, as in DeepSeek's own code, where the
-paper has experts_per_token / groups_per_token of them, which is two; and V3's very small loss within a sequence is
-left out.
+experts, sigmoid gates, groups of experts and balancing by a bias instead of a loss are those of DeepSeek-V3 (2024,
+section 2.1.2). Deviations: experts have no capacity limit, so no token is dropped, and the result for a token does not
+depend on the rest of the batch; a group is ranked by its two best experts, as in DeepSeek's own code (the paper has
+experts_per_token / groups_per_token, which is two there); V3's very small sequence-wise loss is left out.
 
-Padding is routed and counted like any other token: batches of like lengths have little of it.
+Padding is routed and counted like any other token: batches of similar lengths have little of it.
 
-Shapes: B batch, L length, N = B·L tokens, D model, E experts, A experts of a token, F units of an
-expert, G groups.
+Shapes: B batch, L length, N = B·L tokens, D model, E experts, A experts per token, F units per expert, G groups.
 """
 
 from __future__ import annotations
@@ -33,11 +31,11 @@ GROUP_RANKED_BY = 2  # experts
 
 
 class Router(nn.Module):
-    """Which experts a token goes to, and how much each of them counts.
+    """Selects the experts of each token and computes their gate weights.
 
     affinity_E = softmax or sigmoid (W x).   chosen: the A experts with the greatest affinity + correction.
     gate_A = affinity of the chosen, divided by their sum if `normalise_gates`, times `routed_scaling_factor`.
-    The correction, which `rebalance` moves, decides who is chosen and never how much he counts.
+    The correction, which `rebalance` updates, affects the selection of an expert, not its gate weight.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class Router(nn.Module):
         self.gate: GateKind = gate
         self.normalise_gates, self.routed_scaling_factor = normalise_gates, routed_scaling_factor
         self.weight = nn.Parameter(torch.empty(n_experts, d_model))
-        # A parameter, so that it is saved with the others; without a gradient, so that no optimiser moves it.
+        # A parameter, so that it is saved with the others; without a gradient, so that no optimiser changes it.
         self.correction_E = nn.Parameter(torch.zeros(n_experts), requires_grad=False) if corrected else None
 
     def affinity(self, x_BLD: Tensor) -> Tensor:
@@ -74,14 +72,14 @@ class Router(nn.Module):
 
     def forward(self, affinity_BLE: Tensor) -> tuple[Tensor, Tensor]:
         """chosen_BLA and gate_BLA."""
-        chosen_BLA = self.choose(affinity_BLE.detach())
+        chosen_BLA = self.select_experts(affinity_BLE.detach())
         gate_BLA = affinity_BLE.gather(-1, chosen_BLA)
         if self.normalise_gates:
             gate_BLA = gate_BLA / (gate_BLA.sum(dim=-1, keepdim=True) + 1e-20)
         return chosen_BLA, gate_BLA * self.routed_scaling_factor
 
-    def choose(self, affinity_BLE: Tensor) -> Tensor:
-        """chosen_BLA, from the best groups alone where there are groups."""
+    def select_experts(self, affinity_BLE: Tensor) -> Tensor:
+        """chosen_BLA; with groups, only from the best groups."""
         rank_BLE = affinity_BLE
         if self.correction_E is not None:
             rank_BLE = rank_BLE + self.correction_E.to(rank_BLE.dtype)
@@ -89,15 +87,15 @@ class Router(nn.Module):
             rank_BLGE = rank_BLE.view(*rank_BLE.shape[:-1], self.n_groups, -1)
             best_BLG = rank_BLGE.topk(min(GROUP_RANKED_BY, rank_BLGE.shape[-1]), dim=-1).values.sum(dim=-1)
             groups_BLG = best_BLG.topk(self.groups_per_token, dim=-1).indices
-            open_BLG = torch.zeros_like(best_BLG, dtype=torch.bool).scatter(-1, groups_BLG, True)
-            rank_BLE = rank_BLGE.masked_fill(~open_BLG[..., None], -math.inf).flatten(-2)
+            selected_BLG = torch.zeros_like(best_BLG, dtype=torch.bool).scatter(-1, groups_BLG, True)
+            rank_BLE = rank_BLGE.masked_fill(~selected_BLG[..., None], -math.inf).flatten(-2)
         return rank_BLE.topk(self.experts_per_token, dim=-1).indices
 
 
 class Experts(nn.Module):
-    """E feed-forward networks, each with the tokens that were sent to it. Weights are stacked: one matrix an expert.
+    """E feed-forward networks, each applied to the tokens routed to it. Their weights are stacked.
 
-    The tokens are sorted by expert, so that each expert's part is one product. x_ND in, out_ND = Σ gate · expert(x).
+    The tokens are sorted by expert, so that each expert computes one product. x_ND in, out_ND = Σ gate · expert(x).
     """
 
     def __init__(
@@ -105,52 +103,52 @@ class Experts(nn.Module):
     ) -> None:
         super().__init__()
         self.kind: FeedForwardKind = kind
-        wide = 2 * d_ff if kind in GATED else d_ff
-        self.up_weight = nn.Parameter(torch.empty(n_experts, wide, d_model))
-        self.up_bias = nn.Parameter(torch.zeros(n_experts, wide)) if bias else None
+        width = 2 * d_ff if kind in GATED else d_ff
+        self.up_weight = nn.Parameter(torch.empty(n_experts, width, d_model))
+        self.up_bias = nn.Parameter(torch.zeros(n_experts, width)) if bias else None
         self.down_weight = nn.Parameter(torch.empty(n_experts, d_model, d_ff))
         self.down_bias = nn.Parameter(torch.zeros(n_experts, d_model)) if bias else None
         self.dropout = Dropout(dropout)
 
     def matrices(self) -> Iterator[Tensor]:
-        """Every expert's two matrices, to be filled by whoever initialises a model."""
+        """The two matrices of every expert, for initialisation."""
         yield from self.up_weight.detach()
         yield from self.down_weight.detach()
 
     def forward(
-        self, x_ND: Tensor, chosen_NA: Tensor, gate_NA: Tensor, see: Callable[[Tensor], Tensor] | None
+        self, x_ND: Tensor, chosen_NA: Tensor, gate_NA: Tensor, hook: Callable[[Tensor], Tensor] | None
     ) -> Tensor:
-        """`see` is shown the chosen experts' units, a row a token, one expert after the other; it may change them."""
-        order = chosen_NA.flatten().argsort(stable=True)  # of the N·A journeys, those of expert 0 first
-        back = order.argsort()
+        """`hook` gets the hidden units, one row per token with its experts one after the other, and may change them."""
+        order = chosen_NA.flatten().argsort(stable=True)  # of the N·A (token, expert) pairs, by expert
+        inverse = order.argsort()
         counts: list[int] = chosen_NA.flatten().bincount(minlength=len(self.up_weight)).tolist()
-        sent = x_ND.index_select(0, order // chosen_NA.shape[1])
-        hidden = activate(self.kind, each(sent, counts, self.up_weight, self.up_bias))
-        if see is not None:
-            hidden = see(hidden[back].view(len(x_ND), -1)).view(len(back), -1)[order]
-        made = each(self.dropout(hidden), counts, self.down_weight, self.down_bias)
-        made_NAD = made.index_select(0, back).view(*chosen_NA.shape, -1)
-        return (made_NAD * gate_NA[..., None].to(made.dtype)).sum(dim=1)
+        routed = x_ND.index_select(0, order // chosen_NA.shape[1])
+        hidden = activate(self.kind, expert_linear(routed, counts, self.up_weight, self.up_bias))
+        if hook is not None:
+            hidden = hook(hidden[inverse].view(len(x_ND), -1)).view(len(inverse), -1)[order]
+        out = expert_linear(self.dropout(hidden), counts, self.down_weight, self.down_bias)
+        out_NAD = out.index_select(0, inverse).view(*chosen_NA.shape, -1)
+        return (out_NAD * gate_NA[..., None].to(out.dtype)).sum(dim=1)
 
 
-def each(x: Tensor, counts: list[int], weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Every expert's linear map on its own rows of x; the rows stand in the order of the experts."""
-    # One cast and one unbind for all: indexing would make autograd form a gradient of the whole stack per expert.
+def expert_linear(x: Tensor, counts: list[int], weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Apply each expert's linear layer to its own rows of x, which are sorted by expert."""
+    # One cast and one unbind for all: with indexing, autograd would compute a gradient of the whole stack per expert.
     weights = weight.to(x.dtype).unbind()
     biases = [None] * len(weights) if bias is None else bias.unbind()
     parts = zip(torch.split(x, counts), weights, biases, strict=True)
-    made = [linear(part, one, own) for part, one, own in parts if len(part)]
-    return torch.cat(made) if made else x.new_empty(0, weight.shape[1])
+    outputs = [linear(part, one, own) for part, one, own in parts if len(part)]
+    return torch.cat(outputs) if outputs else x.new_empty(0, weight.shape[1])
 
 
 class SharedExperts(FeedForward):
-    """The experts that every token goes to: as many networks side by side are one network, as many times as wide."""
+    """The experts that process every token: n networks side by side are one network of n times the width."""
 
 
 class MixtureOfExperts(nn.Module):
     """shared(x) + Σ over the chosen of gate · expert(x).   x_BLD in, BLD out.
 
-    While it trains it counts the tokens of each expert; `rebalance` reads the counts after each step of the optimiser.
+    In training it counts the tokens of each expert; `rebalance` reads the counts after each optimiser step.
     """
 
     load_E: Tensor
@@ -199,9 +197,9 @@ class MixtureOfExperts(nn.Module):
         chosen_BLA, gate_BLA = self.gate(affinity_BLE)
         if self.training:
             self.count(affinity_BLE, chosen_BLA)
-        see = (lambda x_NF: self.ffn_hidden(x_NF.view(*x_BLD.shape[:-1], -1))) if self.ffn_hidden.heard else None
+        hook = (lambda x_NF: self.ffn_hidden(x_NF.view(*x_BLD.shape[:-1], -1))) if self.ffn_hidden.hooked else None
         tokens = (x.reshape(-1, x.shape[-1]) for x in (x_BLD, chosen_BLA, gate_BLA))
-        out_BLD = self.experts(*tokens, see).view(x_BLD.shape)
+        out_BLD = self.experts(*tokens, hook).view(x_BLD.shape)
         if self.shared is not None:
             out_BLD = out_BLD + self.shared(x_BLD)
         return self.ffn_out(out_BLD)  # type: ignore[no-any-return]
@@ -217,14 +215,14 @@ class MixtureOfExperts(nn.Module):
 def build_ffn(
     d_model: int, d_ff: int, choice: FeedForwardChoice, dropout: float, bias: bool, moe: Mapping[str, Any]
 ) -> nn.Module:
-    """One network, or a mixture: `moe` are its settings by name; a `d_ff` of 0 among them is that of the model."""
+    """A feed-forward network or a mixture of experts. `moe`: the settings of a mixture; d_ff 0 there means `d_ff`."""
     if choice != "moe":
         return FeedForward(d_model, d_ff, choice, dropout, bias)
     return MixtureOfExperts(d_model, dropout, bias, **{**moe, "d_ff": moe["d_ff"] or d_ff})
 
 
 def balance_loss(affinity_BLE: Tensor, load_E: Tensor) -> Tensor:
-    """E · Σ share of the tokens · mean probability: 1 where all experts are used alike, E where one does everything."""
+    """E · Σ share of the tokens · mean probability: 1 for a uniform load, E if one expert gets all tokens."""
     share_E = load_E / load_E.sum()
     probability_E = (affinity_BLE / affinity_BLE.sum(dim=-1, keepdim=True)).flatten(0, -2).mean(dim=0)
     return len(load_E) * (share_E.to(probability_E.dtype) * probability_E).sum()
@@ -232,9 +230,9 @@ def balance_loss(affinity_BLE: Tensor, load_E: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """How many tokens each expert of each mixture was sent, since the last report."""
+    """The number of tokens routed to each expert of each mixture since the last report."""
 
-    tokens: dict[str, tuple[int, ...]]  # by the mixture's place in the model
+    tokens: dict[str, tuple[int, ...]]  # by the path of the mixture in the model
 
     def __add__(self, other: LoadReport) -> LoadReport:
         sums = {name: tuple(map(sum, zip(own, other.tokens[name], strict=True))) for name, own in self.tokens.items()}
@@ -242,33 +240,33 @@ class LoadReport:
 
     @property
     def entropies(self) -> dict[str, float]:
-        """Of each mixture, from 0 (one expert does everything) to 1 (all do the same)."""
-        return {name: evenness(loads) for name, loads in self.tokens.items()}
+        """The normalised entropy of the load per mixture, from 0 (one expert gets all tokens) to 1 (uniform)."""
+        return {name: normalised_entropy(loads) for name, loads in self.tokens.items()}
 
     @property
     def entropy(self) -> float:
-        """The mean of all mixtures."""
+        """The mean over all mixtures."""
         return sum(self.entropies.values()) / len(self.tokens)
 
     @property
     def busiest(self) -> float:
-        """The tokens of the busiest expert, as a multiple of what each would have if all had the same."""
+        """The maximum load of an expert, as a multiple of the mean load."""
         return max(max(loads) * len(loads) / max(sum(loads), 1) for loads in self.tokens.values())
 
     @property
     def idle(self) -> int:
-        """Experts that were sent nothing at all."""
+        """The number of experts without tokens."""
         return sum(loads.count(0) for loads in self.tokens.values())
 
 
-def evenness(loads: tuple[int, ...]) -> float:
-    """Entropy of the shares, divided by the greatest there could be; 1 for a single expert."""
+def normalised_entropy(loads: tuple[int, ...]) -> float:
+    """The entropy of the shares, divided by its maximum; 1 for a single expert."""
     shares = [load / max(sum(loads), 1) for load in loads if load]
     return -sum(share * math.log(share) for share in shares) / math.log(len(loads)) if len(loads) > 1 else 1.0
 
 
 def mixtures(model: nn.Module) -> dict[str, MixtureOfExperts]:
-    """The mixtures of a model, by their place in it."""
+    """The mixtures of a model, by their path in it."""
     return {name: module for name, module in model.named_modules() if isinstance(module, MixtureOfExperts)}
 
 
@@ -293,7 +291,7 @@ def rebalance(model: nn.Module) -> LoadReport | None:
 
 
 def auxiliary_loss(model: nn.Module) -> Tensor | None:
-    """What is to be added to the mean loss of the batches since the last call; None where nothing is balanced so."""
+    """The term to add to the mean loss of the batches since the last call; None without `load_balancing = "loss"`."""
     losses = []
     for mixture in mixtures(model).values():
         if mixture.auxiliary is not None:

@@ -1,4 +1,4 @@
-"""Normalisation of a token's vector: LayerNorm (Ba et al. 2016) and RMSNorm (Zhang & Sennrich 2019).
+"""Normalisation of each token's vector: LayerNorm (Ba et al. 2016) and RMSNorm (Zhang & Sennrich 2019).
 
 Both compute their statistics in float32 or better, whatever the precision of x. Shapes: ...D in, ...D out.
 """
@@ -31,7 +31,7 @@ class RMSNorm(nn.Module):
 
 
 def build_norm(kind: NormKind, d_model: int, eps: float | None = None) -> nn.Module:
-    """`eps` None: the kind's own, 1e-5 or 1e-6."""
+    """`eps` None: 1e-5 for LayerNorm, 1e-6 for RMSNorm."""
     match kind:
         case "layernorm":
             return LayerNorm(d_model, 1e-5 if eps is None else eps)

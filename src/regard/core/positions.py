@@ -1,13 +1,13 @@
-"""Where a token stands: six ways of telling the model.
+"""Positional encodings, of six kinds.
 
-    sinusoidal  added to the embedding, fixed            Vaswani et al. 2017, section 3.5
-    learned     added to the embedding, one row a place  Gehring et al. 2017
-    rotary      turns queries and keys                   Su et al. 2021
-    alibi       added to the scores, linear in distance  Press et al. 2021 (an encoder: steeper to the right)
-    relative    added to the scores, learned by bucket   Raffel et al. 2020 (T5), section 2.1
+    sinusoidal  added to the embedding, fixed                  Vaswani et al. 2017, section 3.5
+    learned     added to the embedding, one row per position   Gehring et al. 2017
+    rotary      rotates queries and keys                       Su et al. 2021
+    alibi       added to the scores, linear in the distance    Press et al. 2021 (in an encoder: steeper to the right)
+    relative    added to the scores, learned per bucket        Raffel et al. 2020 (T5), section 2.1
     none        nothing
 
-One class each, with the same three methods: a scheme overrides the one it acts through and leaves the others.
+One class per kind, with the same three methods, of which each kind overrides one.
 Shapes: B batch, L query length, M key length, D model, H heads, K head size.
 """
 
@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from regard.config import Position
 from regard.core.rotation import fits, rotate
 
-YARN_OFTEN, YARN_ONCE = 32, 1  # turns within the longest text that was trained on
+YARN_BETA_FAST, YARN_BETA_SLOW = 32, 1  # full rotations within `original_length`
 
 
 class Positions(nn.Module):
-    """No positions at all, and the interface of the others. `start` is the place of the first token."""
+    """No positional encoding; the base class of the others. `start` is the position of the first token."""
 
     def add(self, x_BLD: Tensor, start: int) -> Tensor:
         return x_BLD
@@ -36,22 +36,22 @@ class Positions(nn.Module):
         return x_BHLK
 
     def bias(self, n_queries: int, n_keys: int) -> Tensor | None:
-        """bias_HLM added to the scores; the last query stands at the last key."""
+        """bias_HLM added to the scores; the last query is at the position of the last key."""
         return None
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
-    """table_LD: sin and cos of position / 10000^(2i/d_model), in turn."""
-    place = torch.arange(length, dtype=torch.float64)[:, None]
-    rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
+    """table_LD: sin and cos of position / 10000^(2i/d_model), alternating."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    frequency = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
     table = torch.zeros(length, d_model, dtype=torch.float64)
-    table[:, 0::2] = torch.sin(place * rate)
-    table[:, 1::2] = torch.cos(place * rate)[:, : d_model // 2]
+    table[:, 0::2] = torch.sin(position * frequency)
+    table[:, 1::2] = torch.cos(position * frequency)[:, : d_model // 2]
     return table
 
 
 class SinusoidalPositions(Positions):
-    """x + PE. The table grows when a longer sentence comes: there is no longest one."""
+    """x + PE. The table grows with the longest sentence; there is no limit."""
 
     table_LD: Tensor
 
@@ -68,7 +68,7 @@ class SinusoidalPositions(Positions):
 
 
 class LearnedPositions(Positions):
-    """x + one trained vector per place, up to a fixed longest sentence."""
+    """x + one learned vector per position, up to a maximum length."""
 
     def __init__(self, d_model: int, max_positions: int) -> None:
         super().__init__()
@@ -85,64 +85,68 @@ class LearnedPositions(Positions):
 
 
 class RotaryPositions(Positions):
-    """Turn each pair of dimensions by an angle proportional to the place: q·k then depends on the offset only.
+    """Rotate each pair of dimensions by an angle proportional to the position: q·k then depends on the distance only.
 
-    `stretch` above 1 is YaRN (Peng et al. 2023, section 3.4): a model trained on texts of up to `length` tokens reads
-    ones `stretch` times as long. Pairs that turn often within `length` keep their pace, those that never turn once
-    slow down `stretch` times, and those between are mixed; `sharpness` is what the scores are to be multiplied by.
+    `scaling_factor` above 1 is YaRN (Peng et al. 2023, section 3.4): a model trained on texts of up to
+    `original_length` tokens can then read texts `scaling_factor` times as long. Pairs with many rotations within
+    `original_length` keep their frequency, pairs with less than one rotation get a lower one, and those in between are
+    interpolated. The scores must be multiplied by `score_factor`.
     """
 
-    def __init__(self, head_size: int, base: float = 10_000.0, stretch: float = 1.0, length: int = 4096) -> None:
+    def __init__(
+        self, head_size: int, theta: float = 10_000.0, scaling_factor: float = 1.0, original_length: int = 4096
+    ) -> None:
         super().__init__()
-        self.head_size, self.base, self.stretch, self.length = head_size, base, stretch, length
-        self.sharpness = (0.1 * math.log(stretch) + 1) ** 2
+        self.head_size, self.theta = head_size, theta
+        self.scaling_factor, self.original_length = scaling_factor, original_length
+        self.score_factor = (0.1 * math.log(scaling_factor) + 1) ** 2
 
-    def rates(self, like: Tensor) -> Tensor:
-        """rate_K: by how much each pair turns from one place to the next."""
+    def frequencies(self, like: Tensor) -> Tensor:
+        """frequency_K: the angle per position of each pair."""
         half = self.head_size // 2
         pair_K = torch.arange(half, device=like.device, dtype=like.dtype)
-        rate_K = self.base ** (-pair_K / half)
-        if self.stretch == 1.0:
-            return rate_K
-        first = max(math.floor(self.pair_that_turns(YARN_OFTEN)), 0)
-        last = min(math.ceil(self.pair_that_turns(YARN_ONCE)), self.head_size - 1)
-        slow_K = ((pair_K - first) / max(last - first, 0.001)).clamp(0, 1)
-        return rate_K * (1 - slow_K) + rate_K / self.stretch * slow_K
+        frequency_K = self.theta ** (-pair_K / half)
+        if self.scaling_factor == 1.0:
+            return frequency_K
+        first = max(math.floor(self.pair_with_rotations(YARN_BETA_FAST)), 0)
+        last = min(math.ceil(self.pair_with_rotations(YARN_BETA_SLOW)), self.head_size - 1)
+        ramp_K = ((pair_K - first) / max(last - first, 0.001)).clamp(0, 1)
+        return frequency_K * (1 - ramp_K) + frequency_K / self.scaling_factor * ramp_K
 
-    def pair_that_turns(self, times: int) -> float:
-        """Which pair, counted from the fastest, turns so many times within `length`."""
-        return self.head_size / 2 * math.log(self.length / (times * 2 * math.pi)) / math.log(self.base)
+    def pair_with_rotations(self, rotations: int) -> float:
+        """The index of the pair that makes this number of rotations within `original_length`."""
+        return self.head_size / 2 * math.log(self.original_length / (rotations * 2 * math.pi)) / math.log(self.theta)
 
-    def turns(self, place_L: Tensor) -> tuple[Tensor, Tensor]:
-        """The cosine and the sine of each pair's angle, an LK table each."""
-        angle_LK = place_L[:, None] * self.rates(place_L)
+    def cos_sin(self, position_L: Tensor) -> tuple[Tensor, Tensor]:
+        """The cosine and the sine of each pair's angle, as LK tables."""
+        angle_LK = position_L[:, None] * self.frequencies(position_L)
         return angle_LK.cos(), angle_LK.sin()
 
     def rotate(self, x_BHLK: Tensor, start: int) -> Tensor:
         exact = torch.promote_types(x_BHLK.dtype, torch.float32)
-        place_L = torch.arange(start, start + x_BHLK.shape[2], device=x_BHLK.device, dtype=exact)
-        cos_LK, sin_LK = self.turns(place_L)
+        position_L = torch.arange(start, start + x_BHLK.shape[2], device=x_BHLK.device, dtype=exact)
+        cos_LK, sin_LK = self.cos_sin(position_L)
         return (rotate if fits(x_BHLK) else rotate_plainly)(x_BHLK, cos_LK, sin_LK)
 
 
 def rotate_plainly(x_BHLK: Tensor, cos_LK: Tensor, sin_LK: Tensor) -> Tensor:
-    """What rotation.py does in one pass."""
+    """The PyTorch fallback of rotation.py."""
     half, cos, sin = x_BHLK.shape[-1] // 2, cos_LK.to(x_BHLK.dtype), sin_LK.to(x_BHLK.dtype)
     first, second = x_BHLK[..., :half], x_BHLK[..., half:]
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
 
 def distances(n_queries: int, n_keys: int, device: torch.device | None) -> Tensor:
-    """key place − query place, as an LM table."""
+    """key position − query position, as an LM table."""
     queries = torch.arange(n_keys - n_queries, n_keys, device=device)
     return torch.arange(n_keys, device=device)[None, :] - queries[:, None]
 
 
 class AlibiPositions(Positions):
-    """score − slope · distance, one slope a head: 2^(−8/H), 2^(−16/H), …
+    """score − slope · distance, with one slope per head: 2^(−8/H), 2^(−16/H), …
 
-    The paper has only the past. An encoder looks both ways, and with the same slope on both sides it could not
-    tell a sentence from its mirror image; so what follows is twice as far away as what precedes.
+    The paper defines it for causal attention. An encoder attends to both sides, and with the same slope on both it
+    could not distinguish a sentence from its reversal, so `two_sided` doubles the distance of keys after the query.
     """
 
     slope_H11: Tensor
@@ -159,7 +163,7 @@ class AlibiPositions(Positions):
 
 
 class RelativePositions(Positions):
-    """score + a trained number per head and bucket of distances; near ones exact, far ones by logarithm."""
+    """score + a learned bias per head and distance bucket: exact for small distances, logarithmic for large ones."""
 
     def __init__(self, n_heads: int, two_sided: bool, n_buckets: int = 32, max_distance: int = 128) -> None:
         super().__init__()
@@ -167,7 +171,7 @@ class RelativePositions(Positions):
         self.table = nn.Parameter(torch.zeros(n_buckets, n_heads))
 
     def bucket(self, offset: Tensor) -> Tensor:
-        """The bucket of key place − query place."""
+        """The bucket of key position − query position."""
         n = self.n_buckets
         if self.two_sided:
             n //= 2
@@ -187,7 +191,7 @@ class RelativePositions(Positions):
 
 
 def build_positions(kind: Position, d_model: int, n_heads: int, max_positions: int, two_sided: bool) -> Positions:
-    """`two_sided`: the attention looks both ways, as an encoder's does."""
+    """`two_sided`: the attention is bidirectional, as in an encoder."""
     match kind:
         case "sinusoidal":
             return SinusoidalPositions(d_model)

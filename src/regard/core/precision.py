@@ -1,4 +1,4 @@
-"""Which number format to compute in: what the machine has units for, else float32."""
+"""Selection of the compute precision: bf16 or int8 where the hardware has units for it, else float32."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from regard.core.int8 import reason_against
 
 def cpu_matrix_units() -> str:
     """The best bf16 support of this CPU that oneDNN may use: 'AMX', 'AVX512-BF16' or ''."""
-    if torch.cpu._is_amx_tile_supported() and allowed("AMX"):
+    if torch.cpu._is_amx_tile_supported() and isa_allowed("AMX"):
         return "AMX"
-    wide = allowed("BF16", "FP16", "AMX", "AVX10")
-    return "AVX512-BF16" if wide and torch.cpu._is_avx512_bf16_supported() else ""
+    bf16_allowed = isa_allowed("BF16", "FP16", "AMX", "AVX10")
+    return "AVX512-BF16" if bf16_allowed and torch.cpu._is_avx512_bf16_supported() else ""
 
 
 def cpu_has_vnni() -> bool:
-    """Units for int8 as wide as those for float32; a CPU that is to stand for one without them has none."""
-    return torch.cpu._is_vnni_supported() and allowed("AVX512_CORE_VNNI", "BF16", "FP16", "AMX", "AVX10")
+    """Whether the CPU has AVX512-VNNI, and ONEDNN_MAX_CPU_ISA does not exclude it."""
+    return torch.cpu._is_vnni_supported() and isa_allowed("AVX512_CORE_VNNI", "BF16", "FP16", "AMX", "AVX10")
 
 
-def allowed(*names: str) -> bool:
-    """Whether oneDNN may use what has one of these names. Beyond it, it computes bf16 in float32, slowly."""
+def isa_allowed(*names: str) -> bool:
+    """Whether ONEDNN_MAX_CPU_ISA allows one of these. Where it does not, oneDNN computes bf16 in float32, slowly."""
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
     return limit in ("", "ALL", "DEFAULT") or any(name in limit for name in names)
 
 
 def takes_int8(precision: Precision, device: torch.device) -> bool:
-    """Whether a training's products are in int8 (core/int8.py): asked for, or faster than all else that there is.
+    """Whether training uses int8 products (core/int8.py): if requested, or if "auto" finds them fastest.
 
-    With AMX bf16 products are faster than ours in int8, which are for VNNI.
+    With AMX, bf16 products are faster than our int8 products, which use VNNI.
     """
     if precision == "auto":
         return cpu_has_vnni() and cpu_matrix_units() != "AMX" and reason_against(device) is None
@@ -46,7 +46,7 @@ def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
             return torch.float32
         case "bfloat16":
             return torch.bfloat16
-        case "auto" | "int8":  # what lies between its products
+        case "auto" | "int8":  # int8: the dtype between its products
             if device.type == "cuda":
                 return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
             return torch.bfloat16 if device.type == "cpu" and cpu_matrix_units() else torch.float32

@@ -1,8 +1,8 @@
-"""Add & norm (the paper, section 3.1): what surrounds every sublayer.
+"""Add & norm (the paper, section 3.1): the residual connection, dropout and norm around every sublayer.
 
-In training these steps are bound by memory, not by computation: an addition, a dropout, two statistics. The C++ kernel
-does them in one pass over each row, forward and backward, and computes its dropout mask from a counter instead of
-storing it. Where an activation is observed, PyTorch computes the steps one by one.
+In training these steps are memory-bound. The C++ kernel does them in one pass over each row, forward and backward, and
+computes its dropout mask from a counter instead of storing it. If a tap in between has a hook, PyTorch computes them
+one by one.
 
 Shapes: ...D in, ...D out.
 """
@@ -40,7 +40,7 @@ class Residual(nn.Module):
         return self.normed(self.norm(x)) if self.pre else x
 
     def after(self, x: Tensor, change: Tensor) -> Tensor:
-        """The block's output, given the sublayer's."""
+        """The output, given the sublayer's output `change`."""
         if self.can_fuse(x, change):
             p = self.dropout.p if self.training else 0.0
             return _AddNorm.apply(x, change, self.norm.weight, self.norm.bias, self.norm.eps, p)  # type: ignore[no-untyped-call, no-any-return]
@@ -48,11 +48,11 @@ class Residual(nn.Module):
         return x if self.pre else self.normed(self.norm(x))
 
     def can_fuse(self, x: Tensor, change: Tensor) -> bool:
-        """Whether it is post-norm with LayerNorm in float32 or bf16 on the CPU, and nothing in between is observed.
+        """Whether it is post-norm with LayerNorm in float32 or bf16 on the CPU, and no tap in between has a hook.
 
-        An intervention may have replaced `change` by anything that can be added to x; the kernel needs the same kind.
+        An intervention may have replaced `change` by anything that can be added to x; the kernel needs equal shapes.
         """
-        if self.pre or not isinstance(self.norm, LayerNorm) or self.resid.heard or self.normed.heard:
+        if self.pre or not isinstance(self.norm, LayerNorm) or self.resid.hooked or self.normed.hooked:
             return False
         alike = change.shape == x.shape and change.dtype == x.dtype and change.device == x.device
         fits = x.device.type == "cpu" and x.dtype in SUFFIXES and self.norm.weight.dtype == torch.float32

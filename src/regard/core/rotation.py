@@ -1,7 +1,7 @@
 """Rotary positions of queries and keys in C++: one pass over memory forward, one backward.
 
-The kernel reads the heads where the projection left them and writes them row by row. The PyTorch fallback is
-`rotate_plainly` of positions.py.
+The kernel reads the heads from the output of the projection and writes them row by row. The PyTorch fallback is
+`rotate_plainly` in positions.py.
 
 Shapes: B batch, L length, H heads, K head size; a position has K / 2 angles.
 """
@@ -20,12 +20,12 @@ from regard.kernels.loader import kernel, library
 
 
 def fits(x_BHLK: Tensor) -> bool:
-    """Whether the kernel supports it: on the CPU, the last dimension dense."""
+    """Whether the kernel supports the tensor: on the CPU, last dimension contiguous."""
     return x_BHLK.device.type == "cpu" and x_BHLK.dtype in SUFFIXES and x_BHLK.stride(3) == 1 and library() is not None
 
 
 def rotate(x_BHLK: Tensor, cos_LK: Tensor, sin_LK: Tensor) -> Tensor:
-    """Every head rotated by the angles of its position, whose cosines and sines are float32."""
+    """Every head rotated by the angles of its position; cosines and sines are float32."""
     return _Rotation.apply(x_BHLK, cos_LK, sin_LK)  # type: ignore[no-any-return, no-untyped-call]
 
 

@@ -1,12 +1,12 @@
-"""Taps: named places in a model where a number can be looked at, or changed.
+"""Taps: named places in a model where a value can be recorded or replaced.
 
-A `Tap` is an identity without parameters. Models are written with a tap wherever a person may want to look:
+A `Tap` is an identity module without parameters. Models contain a tap at every value that may be worth inspecting:
 
     src_embedded  tgt_embedded  q  k  v  scores  weights  head_out  attn_out  resid  normed  ffn_hidden  ffn_out
     embedded  memory  states  summary  latent  router  last  logits
 
-Nobody listening, a tap costs one attribute look-up. `listen` attaches functions by pattern; a function that
-returns a tensor replaces the value (an intervention). `record` keeps what passes.
+Without a hook, a tap costs one attribute look-up. `hook_taps` attaches hooks by pattern; a hook that returns a tensor
+replaces the value (an intervention). `record` stores the values.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from fnmatch import fnmatchcase
 
 from torch import Tensor, nn
 
-Listener = Callable[[str, Tensor], Tensor | None]
+Hook = Callable[[str, Tensor], Tensor | None]  # called with the path of the tap and its value
 
 
 class Tap(nn.Module):
-    """The identity, until somebody listens."""
+    """The identity, unless it has a hook."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.listener: Callable[[Tensor], Tensor] | None = None
+        self.hook: Callable[[Tensor], Tensor] | None = None
 
     @property
-    def heard(self) -> bool:
-        return self.listener is not None
+    def hooked(self) -> bool:
+        return self.hook is not None
 
     def forward(self, x: Tensor) -> Tensor:
-        return x if self.listener is None else self.listener(x)
+        return x if self.hook is None else self.hook(x)
 
 
 @dataclass
 class Recording:
-    """What the taps saw: for each path, one tensor per time the model passed there."""
+    """The recorded values: for each path, one tensor per pass through the tap."""
 
     values: dict[str, list[Tensor]] = field(default_factory=dict)
-    # Attention weights exist only where attention is written out, so listening to them chooses that kernel.
+    # Only the reference kernel computes attention weights, so recording them selects it.
     kernel: str = "as configured"
 
     def __getitem__(self, path: str) -> Tensor:
-        """The only value at `path`, or the last if there were several."""
+        """The only value at `path`, or the last if there are several."""
         return self.values[path][-1]
 
     def paths(self) -> list[str]:
@@ -58,27 +58,25 @@ def tap_paths(model: nn.Module) -> list[str]:
 
 
 @contextmanager
-def listen(model: nn.Module, listeners: Mapping[str, Listener]) -> Iterator[list[str]]:
-    """Attach each listener to the taps whose path matches its pattern; detach on leaving.
+def hook_taps(model: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[list[str]]:
+    """Attach each hook to the taps whose path matches its pattern; detach all at the end of the block.
 
-    Several listeners on one tap are called in order, each with what the one before it returned; a listener of
-    several patterns that match one tap is called there once.
+    Several hooks on one tap are called in order, each with the value that the previous one returned. A hook whose
+    patterns match one tap several times is called there once.
     """
     taps = {name: module for name, module in model.named_modules() if isinstance(module, Tap)}
-    matched: dict[str, list[Listener]] = {}
-    for pattern, listener in listeners.items():
+    matched: dict[str, list[Hook]] = {}
+    for pattern, hook in hooks.items():
         paths = [path for path in taps if fnmatchcase(path, pattern)]
         if not paths:
             raise KeyError(f"no tap matches {pattern!r}; the taps are {', '.join(taps)}")
         for path in paths:
-            heard_by = matched.setdefault(path, [])
-            if listener not in heard_by:
-                heard_by.append(listener)
+            of_path = matched.setdefault(path, [])
+            if hook not in of_path:
+                of_path.append(hook)
 
-    def chain(
-        path: str, functions: list[Listener], outer: Callable[[Tensor], Tensor] | None
-    ) -> Callable[[Tensor], Tensor]:
-        def hear(x: Tensor) -> Tensor:
+    def chain(path: str, functions: list[Hook], outer: Callable[[Tensor], Tensor] | None) -> Callable[[Tensor], Tensor]:
+        def call_all(x: Tensor) -> Tensor:
             if outer is not None:
                 x = outer(x)
             for function in functions:
@@ -86,27 +84,27 @@ def listen(model: nn.Module, listeners: Mapping[str, Listener]) -> Iterator[list
                 x = x if changed is None else changed
             return x
 
-        return hear
+        return call_all
 
-    before = {path: taps[path].listener for path in matched}
+    before = {path: taps[path].hook for path in matched}
     try:
         for path, functions in matched.items():
-            taps[path].listener = chain(path, functions, before[path])
+            taps[path].hook = chain(path, functions, before[path])
         yield list(matched)
     finally:
-        for path, listener_before in before.items():
-            taps[path].listener = listener_before
+        for path, hook_before in before.items():
+            taps[path].hook = hook_before
 
 
 @contextmanager
 def record(model: nn.Module, *patterns: str) -> Iterator[Recording]:
-    """Keep a copy of everything that passes the matching taps."""
+    """Store a copy of every value at the matching taps."""
     recording = Recording()
 
     def keep(path: str, x: Tensor) -> None:
         recording.values.setdefault(path, []).append(x.detach().clone())
 
-    with listen(model, dict.fromkeys(patterns or ("*",), keep)) as paths:
+    with hook_taps(model, dict.fromkeys(patterns or ("*",), keep)) as paths:
         if any(path.rpartition(".")[2] in ("scores", "weights") for path in paths):
             recording.kernel = "reference"
         yield recording

@@ -1,9 +1,9 @@
-"""Batches of similar lengths within a token budget, in a random order that can be taken up again at any point.
+"""Batches of sentences of similar length within a token budget, in a random order that can be resumed at any position.
 
-Pairs are read in blocks that lie together on disk. An epoch visits all blocks of all corpora in random order; a few
-visits make a pool, which is shuffled, sorted by length, cut into batches (paper, section 5.1: sentences of about the
-same length together) whose order is shuffled again. Memory is that of one pool, however large the corpora. All
-randomness comes from (seed, epoch, pool), so a `DataPosition` is enough to go on exactly where a run stopped.
+Pairs are read in blocks of consecutive pairs. An epoch visits all blocks of all corpora in random order; a few visits
+form a pool, which is shuffled, sorted by length and cut into batches (the paper, section 5.1), whose order is shuffled
+again. Only one pool is in memory, however large the corpora are. All randomness is derived from (seed, epoch, pool), so
+a `DataPosition` is enough to resume a run exactly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DataPosition:
-    """The next batch to be given."""
+    """The position of the next batch."""
 
     epoch: int = 0
     pool: int = 0
@@ -70,7 +70,7 @@ def _width(rows: Sequence[IdRow]) -> int:
 
 
 class _Visit(NamedTuple):
-    """`pairs` of the pairs from `start` to `stop` of a store."""
+    """A selection of `pairs` pairs from those between `start` and `stop` of a store."""
 
     store: int
     start: int
@@ -80,7 +80,7 @@ class _Visit(NamedTuple):
 
 @dataclass
 class _Pool:
-    """The pairs of a pool, and the batches they are cut into."""
+    """The pairs of a pool, and its batches."""
 
     src: Sequence[IdRow]
     tgt: Sequence[IdRow]
@@ -88,7 +88,7 @@ class _Pool:
 
 
 class _StoredRows(Sequence[IdRow]):
-    """Rows of several stores, read when asked for."""
+    """Rows of several stores, read on access."""
 
     def __init__(self, columns: Sequence[Any], store: Numbers, row: Numbers) -> None:
         self._columns = columns
@@ -105,8 +105,8 @@ class _StoredRows(Sequence[IdRow]):
 class Batches:
     """An endless stream of batches over weighted corpora.
 
-    `weights`: how often each pair of a corpus comes in an epoch; 0.5 is a random half of them. `sampling`: above 0,
-    every epoch sees other segmentations, drawn by `tokenizer` from the texts in the stores.
+    `weights`: how often each pair of a corpus occurs in an epoch; 0.5 is a random half of them. `sampling`: above 0,
+    each epoch has new segmentations, sampled by `tokenizer` from the texts in the stores.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class Batches:
         if len(stores) != len(weights):
             raise ValueError(f"{len(stores)} stores, but {len(weights)} weights")
         if sum(len(store) * weight for store, weight in zip(stores, weights, strict=True)) < 1:
-            raise DataError("an epoch would have no pair at all: raise the weight of a training corpus that has some")
+            raise DataError("an epoch would have no pairs: raise the weight of a training corpus that is not empty")
         if sampling > 0 and (tokenizer is None or not all(store.has_text for store in stores)):
-            raise ValueError("sampling subwords needs a tokenizer, and stores that were written with their texts")
+            raise ValueError("subword sampling needs a tokenizer, and stores that contain the texts")
         self._stores = list(stores)
         self._weights = list(weights)
         self._batch_tokens = batch_tokens
@@ -137,12 +137,12 @@ class Batches:
 
     @property
     def tokens_per_epoch(self) -> float:
-        """Target tokens, ends of sentences among them; about, where subwords are sampled."""
+        """Target tokens, including EOS; approximate with subword sampling."""
         pairs = zip(self._stores, self._weights, strict=True)
         return sum((store.tgt.total + len(store)) * weight for store, weight in pairs)
 
     def iterate(self, place: DataPosition) -> Iterator[tuple[Batch, DataPosition]]:
-        """Every batch from `place` on, each with the place after it; the epoch in it grows when one has ended."""
+        """Every batch from `place` on, each with the position after it."""
         while True:
             plan = self._plan(place.epoch)
             first = place.batch
@@ -164,7 +164,7 @@ class Batches:
                 stop = min(start + self._block_pairs, len(store))
                 size = stop - start
                 visits += [_Visit(index, start, stop, size)] * int(weight)
-                # At random up or down, so that a fraction of a few pairs is right over many epochs.
+                # Rounded up or down at random, so that the mean over epochs is right for small fractions too.
                 part = int(size * (weight % 1) + rng.random())
                 if part:
                     visits.append(_Visit(index, start, stop, part))
@@ -206,7 +206,7 @@ class Batches:
     def _sampled(
         self, store: Numbers, row: Numbers, src: Sequence[IdRow], tgt: Sequence[IdRow], rng: np.random.Generator
     ) -> tuple[list[IdRow], list[IdRow]]:
-        """New segmentations of the texts; where one is longer than the filters allow, the stored one."""
+        """New segmentations of the texts; the stored one if the new one is longer than the filters allow."""
         assert self._tokenizer is not None
         drawn_src: list[IdRow] = []
         drawn_tgt: list[IdRow] = []
@@ -236,10 +236,10 @@ def _after(epoch: int, pool: int, batch: int, pools: int, batches: int) -> DataP
 
 
 def alike_together(src_lengths: Numbers, tgt_lengths: Numbers, rng: np.random.Generator | None = None) -> Numbers:
-    """An order in which neighbours have like lengths: by the longer side, which the budget counts, then by how much
-    longer it is, to and fro, so that those differences are alike where one length gives way to the next.
+    """An order in which neighbours have similar lengths: by the longer side, which the budget counts, then by the
+    difference of both, alternately ascending and descending, so that it is similar where the length changes.
 
-    With `rng`, ties fall at random, and a little noise lets a pair meet others than those of exactly its lengths.
+    With `rng`, ties are broken at random, and noise mixes pairs of slightly different lengths.
     """
     size = len(src_lengths)
     longer, difference = np.maximum(src_lengths, tgt_lengths), src_lengths - tgt_lengths
@@ -250,7 +250,7 @@ def alike_together(src_lengths: Numbers, tgt_lengths: Numbers, rng: np.random.Ge
 
 
 def cut_to_budget(order: Numbers, widths: Numbers, batch_tokens: int) -> list[Numbers]:
-    """`order` in runs of rows × widest ≤ batch_tokens; a pair that is wider by itself is a run of its own."""
+    """Cut `order` into runs with rows × largest width ≤ batch_tokens; a pair over the budget is a run of its own."""
     cuts = []
     start, widest = 0, 0
     for at, width in enumerate(widths[order].tolist()):

@@ -28,8 +28,7 @@ class Pair(NamedTuple):
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[Pair]:
-    """The pairs of a corpus that are asked for, in order, the prefix before each source. A blank line is a pair with an
-    empty side."""
+    """The selected pairs of a corpus, in order, with the prefix before each source; a blank line has an empty side."""
     pairs = _all_pairs(corpus)
     if is_part(corpus):
         count = sum(1 for _ in _all_pairs(corpus))
@@ -45,7 +44,7 @@ def is_part(corpus: CorpusConfig) -> bool:
 
 
 def chosen_part(corpus: CorpusConfig, count: int) -> npt.NDArray[np.int64]:
-    """The numbers of those of `count` examples that are asked for: many a file has one class after the other."""
+    """The indices of the selected part of `count` examples, shuffled first if the settings say so."""
     numbers = np.arange(count)
     if corpus.shuffle:
         np.random.default_rng(corpus.seed % 2**63).shuffle(numbers)
@@ -68,7 +67,7 @@ def _all_pairs(corpus: CorpusConfig) -> Iterator[Pair]:
 
 
 def corpus_name(corpus: CorpusConfig) -> str:
-    """What to call a corpus when speaking of it: its files, with the folder that they are in."""
+    """The name of a corpus in messages: its files, with their folder."""
     if corpus.toy:
         return f"toy {corpus.toy}"
     path = Path(corpus.src or corpus.file or corpus.text or corpus.images)
@@ -77,29 +76,29 @@ def corpus_name(corpus: CorpusConfig) -> str:
 
 
 def corpus_files(corpus: CorpusConfig) -> list[Path]:
-    """The files of a corpus, all of which are there."""
+    """The files of a corpus; raises if one is missing."""
     paths = []
     for name in filter(None, (corpus.src, corpus.tgt, corpus.file)):
         path = corpus_path(corpus, name)
         if path.is_dir():
-            raise DataError(f"{path} is a folder; a corpus is made of files: set src and tgt, or file, to a file in it")
+            raise DataError(f"{path} is a folder; set src and tgt, or file, to a file in it")
         paths.append(path)
     return paths
 
 
 def check_training(data: DataConfig) -> None:
-    """Raise unless there is something to learn from."""
+    """Raise if there is no training data."""
     if not data.train:
-        raise ConfigError("there is no training corpus; give at least one [[data.train]] in the recipe")
+        raise ConfigError("there is no training corpus; add at least one [[data.train]] to the recipe")
     if not any(corpus.weight for corpus in data.train):
-        raise ConfigError("every training corpus has weight = 0, so there is nothing to learn from: raise one of them")
+        raise ConfigError("every training corpus has weight = 0: raise the weight of at least one")
 
 
 def check(corpora: Iterable[CorpusConfig]) -> None:
-    """Raise at once for a corpus that is missing, malformed in its first line, or without a pair."""
+    """Raise for a corpus that is missing, empty, or malformed in its first line."""
     for corpus in corpora:
         if next(read_pairs(corpus), None) is None:
-            raise DataError(f"{corpus_name(corpus)} is empty; a corpus has at least one pair of sentences")
+            raise DataError(f"{corpus_name(corpus)} is empty; a corpus needs at least one sentence pair")
 
 
 def check_kind(corpus: CorpusConfig) -> None:
@@ -108,11 +107,11 @@ def check_kind(corpus: CorpusConfig) -> None:
     if sum(kinds) != 1:
         named = {"src": corpus.src, "tgt": corpus.tgt, "file": corpus.file, "toy": corpus.toy}
         given = ", ".join(f"{key} = {value!r}" for key, value in named.items() if value) or "none of them"
-        raise ConfigError(f"a corpus is one of: src and tgt; file; toy. This one has {given}")
+        raise ConfigError(f"a corpus needs exactly one of: src and tgt; file; toy. This one has {given}")
     if bool(corpus.src) != bool(corpus.tgt):
         there, lacking = ("src", "tgt") if corpus.src else ("tgt", "src")
         raise ConfigError(
-            f"the corpus with {there} = {corpus.src or corpus.tgt!r} lacks {lacking}: aligned files are two"
+            f"the corpus with {there} = {corpus.src or corpus.tgt!r} lacks {lacking}: set both aligned files"
         )
     if corpus.file:
         file_format(corpus)
@@ -122,12 +121,12 @@ def file_format(corpus: CorpusConfig) -> str:
     """ ".tsv" or ".jsonl"."""
     suffix = Path(corpus.file.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if suffix not in (".tsv", ".jsonl"):
-        raise ConfigError(f"file = {corpus.file!r} must end in .tsv or .jsonl, and then perhaps in .gz or .zst")
+        raise ConfigError(f"file = {corpus.file!r} must end in .tsv or .jsonl, optionally followed by .gz or .zst")
     return suffix
 
 
 def expand(path: str) -> Path:
-    """A path with its ${VARIABLES} and ~ filled in."""
+    """A path with its ${VARIABLES} and ~ expanded."""
     if name := unset_variable(path):
         raise DataError(f"{path} needs the environment variable {name}, which is not set: export {name}=…")
     return Path(_VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], path)).expanduser()
@@ -140,7 +139,7 @@ def unset_variable(path: str) -> str | None:
 
 
 def corpus_path(corpus: CorpusConfig, name: str) -> Path:
-    """The path of one of a corpus's files or folders, which exists; the error says how to get the corpus."""
+    """The path of a file or folder of a corpus; if it is missing, the error says how to get the corpus."""
     if variable := unset_variable(name):
         raise DataError(describe_missing(corpus, name, f"the environment variable {variable} is not set"))
     path = expand(name)
@@ -150,7 +149,7 @@ def corpus_path(corpus: CorpusConfig, name: str) -> Path:
 
 
 def describe_missing(corpus: CorpusConfig, name: str, problem: str) -> str:
-    """What is wrong, what the corpus is, where it is published, its licence, and what to set."""
+    """The problem, the description of the corpus, where it is published, its licence, and what to set."""
     lines = [problem]
     if corpus.about:
         lines.append(f"Corpus: {corpus.about}")
@@ -182,7 +181,7 @@ def _aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
         tgt_count = number + (tgt is not None) + sum(1 for _ in targets)
         raise DataError(
             f"{src_path} has {src_count:,} lines but {tgt_path} has {tgt_count:,}; line n of one must be the "
-            "translation of line n of the other: find where a line was lost or split, and mend it"
+            "translation of line n of the other: find the missing or split line and correct it"
         )
 
 
@@ -190,7 +189,7 @@ def _tsv(path: Path) -> Iterator[Pair]:
     for number, line in enumerate(read_lines(path), start=1):
         src, tab, rest = line.partition("\t")
         if line.strip() and not tab:
-            raise DataError(f"{path}, line {number}: there is no tab; a line is the source, a tab, the target")
+            raise DataError(f"{path}, line {number}: there is no tab; a line must be source, tab, target")
         yield Pair(src, rest.partition("\t")[0], number)
 
 
@@ -202,7 +201,7 @@ def _jsonl(path: Path, src_field: str, tgt_field: str) -> Iterator[Pair]:
         try:
             record = json.loads(line)
         except (json.JSONDecodeError, RecursionError) as error:
-            raise DataError(f"{path}, line {number}: this is not JSON ({error}); a line is one object") from None
+            raise DataError(f"{path}, line {number}: not JSON ({error}); a line must be one object") from None
         if not isinstance(record, dict):
             raise DataError(f"{path}, line {number}: a line must be a JSON object, not {line[:40]!r}")
         yield Pair(_text(record, src_field, path, number), _text(record, tgt_field, path, number), number)
@@ -214,7 +213,7 @@ def _text(record: dict[str, object], field: str, path: Path, number: int) -> str
         has = ", ".join(map(repr, record)) or "none"
         raise DataError(
             f"{path}, line {number}: there is no field {field!r} (it has {has}); "
-            "set src_field and tgt_field to the right ones"
+            "set src_field and tgt_field to the names of its fields"
         )
     if not isinstance(value, str):
         raise DataError(f"{path}, line {number}: the field {field!r} must be a text, not {value!r}")

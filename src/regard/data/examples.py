@@ -1,4 +1,4 @@
-"""Examples with a label, all in memory: texts or images, in batches whose order comes from (seed, epoch) alone."""
+"""Labelled texts and images, all in memory, and a stream of shuffled batches, determined by (seed, epoch)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from regard.errors import ConfigError, DataError
 from regard.tokenizers.protocol import Tokenizer
 
 Numbers = npt.NDArray[np.int64]
-Weights = npt.NDArray[np.float64]  # of every training example: how often it comes in an epoch
+Weights = npt.NDArray[np.float64]  # per training example: how often it occurs in an epoch
 POOL = 50  # batches that are sorted by length together
 
 
 @dataclass
 class PreparedLabels:
-    """Texts as tokens, with the numbers of their labels."""
+    """Texts as token ids, with the index of their label."""
 
     lexicon: Tokenizer
     labels: tuple[str, ...]
@@ -46,7 +46,7 @@ class PreparedImages:
 def prepare_labels(
     data: DataConfig, cache: Path, say: Say, lexicon: Tokenizer | None = None, labels: tuple[str, ...] = ()
 ) -> PreparedLabels:
-    """Read and encode; the labels are those of the training texts, in the order of the alphabet."""
+    """Read and encode labelled texts. Default labels: those of the training texts, in alphabetical order."""
     check_training(data)
     check([*data.train, *data.valid])
     corpora = [labelled(corpus, say) for corpus in data.train]
@@ -54,10 +54,10 @@ def prepare_labels(
     valid = [one for corpus in data.valid for one in labelled(corpus, say)]
     names = labels or data.label_names or tuple(sorted({label for _, label in train}))
     if len(names) < 2:
-        raise DataError(f"every training text has the label {''.join(names)!r}: there is nothing to tell apart")
+        raise DataError(f"every training text has the label {''.join(names)!r}: classification needs two or more")
     number = {name: i for i, name in enumerate(names)}
     if unknown := {label for _, label in (*train, *valid)} - number.keys():
-        raise DataError(f"the label {sorted(unknown)[0]!r} is not among those that are told apart: {', '.join(names)}")
+        raise DataError(f"the label {sorted(unknown)[0]!r} is not one of the known labels: {', '.join(names)}")
     if lexicon is None:
         lexicon = get_lexicon(data, (text for text, _ in train), cache, say)
 
@@ -82,7 +82,7 @@ def weights_of(corpora: Sequence[CorpusConfig], examples: Sequence[Sized]) -> We
 
 
 def prepare_images(data: DataConfig, model: ViTConfig, labels: tuple[str, ...] = ()) -> PreparedImages:
-    """Read all; the classes are `labels`, or else those that the settings name, or else the training images'."""
+    """Read all images. The classes are `labels`, else those in the settings, else those of the training images."""
     check_training(data)
     names = labels or data.label_names
     sets: list[ImageSet] = []
@@ -93,14 +93,14 @@ def prepare_images(data: DataConfig, model: ViTConfig, labels: tuple[str, ...] =
     whole = joined(train)
     names = names or tuple(str(number) for number in range(int(whole.labels_N.max(initial=0)) + 1))
     if any(images.labels_N.max(initial=0) >= len(names) for images in sets):
-        raise DataError(f"there are images of more classes than the {len(names)} that have names: {', '.join(names)}")
+        raise DataError(f"the images have more classes than the {len(names)} named ones: {', '.join(names)}")
     return PreparedImages(names, whole, weights_of(data.train, train), joined(valid) if valid else None)
 
 
 def read_images(corpus: CorpusConfig, model: ViTConfig, names: tuple[str, ...]) -> tuple[ImageSet, tuple[str, ...]]:
-    """The images of a corpus, and the names of their classes: those that are known, or those of its folders."""
+    """The images of a corpus, and the names of their classes: `names`, or those of its folders."""
     if not corpus.images:
-        raise ConfigError("this model learns from images: give each [[data.train]] and [[data.valid]] `images`")
+        raise ConfigError("this model is trained on images: set `images` in each [[data.train]] and [[data.valid]]")
     if corpus.labels:
         found = read_idx_pair(corpus_path(corpus, corpus.images), corpus_path(corpus, corpus.labels))
     else:
@@ -119,16 +119,14 @@ def joined(sets: Sequence[ImageSet]) -> ImageSet:
 
 
 class Shuffled:
-    """An endless stream of the numbers of examples; with lengths, those of like length together."""
+    """An endless stream of batches of example indices; with `lengths`, a batch has examples of similar length."""
 
     def __init__(self, weights: Weights, rows: int, seed: int, lengths: Sequence[int] | None = None) -> None:
         self._weights, self._rows, self._seed = weights, max(rows, 1), seed % 2**63
         self._lengths = None if lengths is None else np.array(lengths)
         self.examples_per_epoch = float(weights.sum())
         if self.examples_per_epoch < 1:
-            raise DataError(
-                "an epoch would have no example at all: raise the weight of a training corpus that has some"
-            )
+            raise DataError("an epoch would have no examples: raise the weight of a training corpus that is not empty")
 
     def iterate(self, place: DataPosition) -> Iterator[tuple[Numbers, DataPosition]]:
         epoch, number = place.epoch, place.batch
@@ -149,7 +147,7 @@ class Shuffled:
         return [cut[i] for i in random.permutation(len(cut))]
 
     def chosen(self, random: Any) -> Numbers:
-        """The examples of an epoch: one of weight 2.5 twice, and in every other epoch once more."""
+        """The examples of an epoch: one of weight 2.5 occurs twice, and with probability 0.5 once more."""
         whole, part = np.divmod(self._weights, 1)
         times = whole + (random.random(len(part)) < part if part.any() else 0)
         return np.repeat(np.arange(len(times)), times.astype(np.int64))

@@ -1,4 +1,4 @@
-"""Which training pairs are kept, and an account of those that are not."""
+"""Filters of training pairs, and a report of the excluded ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from regard.config import FilterConfig
 
 Fate = Literal["kept", "empty", "identical", "too_long", "lopsided"]
 
-_LONG_ENOUGH_TO_COMPARE = 10  # pieces: short sentences are often lopsided with good reason
+_LONG_ENOUGH_TO_COMPARE = 10  # tokens: the length ratio of short sentences varies
 
 
 def filter_reason(src: str, tgt: str, src_ids: Sized, tgt_ids: Sized, filters: FilterConfig) -> Fate:
-    """What becomes of a pair, given its normalised texts and its pieces."""
+    """ "kept", or why a pair is excluded, given its normalised texts and its tokens."""
     shorter, longer = sorted((len(src_ids), len(tgt_ids)))
     if not shorter:
         return "empty"
@@ -29,7 +29,7 @@ def filter_reason(src: str, tgt: str, src_ids: Sized, tgt_ids: Sized, filters: F
 
 @dataclass
 class FilterReport:
-    """How many pairs of a corpus were read and kept, and why the others were not."""
+    """The number of pairs of a corpus that were read and kept, and of those excluded per reason."""
 
     name: str
     read: int = 0

@@ -1,7 +1,7 @@
-"""Images as arrays: picture files through Pillow (pip install "regard[images]"), and the IDX files of MNIST.
+"""Images as arrays: image files, read with Pillow (pip install "regard[images]"), and the IDX files of MNIST.
 
-Pixels are numbers from 0 to 1; `scaled` makes of them what a model takes, (pixel − mean) / std. An image that is not of
-the model's size is resized to it, whole, so that one that is not square changes its shape.
+Pixels are numbers from 0 to 1; `scaled` normalises them to (pixel − mean) / std. An image of another size is resized to
+the model's size without cropping, so the aspect ratio of a non-square image changes.
 
 Shapes: N images, C channels, Y rows of pixels, X columns.
 """
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of Pillow, by the number of channels
-UNSIGNED_BYTE = 0x08  # IDX's sign for it
+UNSIGNED_BYTE = 0x08  # type code in the IDX format
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images of one size with their classes, as bytes: a few thousand small ones fit in memory many times."""
+    """Images of one size with their classes, as bytes."""
 
     pixels_NCYX: np.ndarray  # uint8
     labels_N: np.ndarray  # int64
@@ -44,7 +44,7 @@ class ImageSet:
 
 
 def scaled(pixels: np.ndarray, mean: Sequence[float], std: Sequence[float]) -> np.ndarray:
-    """(pixel − mean) / std, of one image CYX or many NCYX; bytes are taken as 0 to 1."""
+    """(pixel − mean) / std, of one image CYX or many NCYX; bytes are scaled to 0 … 1."""
     values = pixels.astype(np.float32) / 255 if pixels.dtype == np.uint8 else pixels.astype(np.float32)
     mean_C11, std_C11 = (np.asarray(numbers, np.float32)[:, None, None] for numbers in (mean, std))
     return np.asarray((values - mean_C11) / std_C11, np.float32)
@@ -65,9 +65,9 @@ def augment(pixels_NCYX: np.ndarray, flip: bool, shift: int, random: np.random.G
 
 
 def read_image(path: Path, size: int, channels: int) -> np.ndarray:
-    """image_CYX of a picture file, square and of this size, from 0 to 1."""
+    """image_CYX of an image file, resized to `size` × `size`, from 0 to 1."""
     if channels not in MODES:
-        raise ConfigError(f"a picture has 1, 3 or 4 channels (grey, colour, colour and transparency), not {channels}")
+        raise ConfigError(f"an image has 1, 3 or 4 channels (grey, RGB, RGBA), not {channels}")
     image = open_image(path).convert(MODES[channels])
     if image.size != (size, size):
         from PIL.Image import Resampling
@@ -78,12 +78,12 @@ def read_image(path: Path, size: int, channels: int) -> np.ndarray:
 
 
 def open_image(path: Path) -> Image:
-    """A picture file, unpacked, and turned the way its camera was held."""
+    """A decoded image file, rotated by its EXIF orientation."""
     try:
         import PIL.Image
         import PIL.ImageOps
     except ImportError:
-        raise ConfigError('pictures are read by Pillow, which is not installed: pip install "regard[images]"') from None
+        raise ConfigError('reading images needs Pillow, which is not installed: pip install "regard[images]"') from None
     try:
         with PIL.Image.open(path) as image:
             image.load()
@@ -93,17 +93,17 @@ def open_image(path: Path) -> Image:
     except FileNotFoundError:
         raise DataError(f"there is no file {path}") from None
     except IsADirectoryError:
-        raise DataError(f"{path} is a folder, where a picture is needed") from None
+        raise DataError(f"{path} is a folder; give an image file") from None
     except PIL.UnidentifiedImageError:
-        raise DataError(f"{path} is not a picture that Pillow can read, such as PNG or JPEG") from None
+        raise DataError(f"{path} is not an image that Pillow can read, such as PNG or JPEG") from None
     except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
-        raise DataError(f"{path} is too large a picture; make it smaller first") from None
+        raise DataError(f"{path} is too large; reduce the size of the image first") from None
     except (OSError, SyntaxError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {error}") from None
 
 
 def is_picture(name: str) -> bool:
-    """Whether a name is that of a picture, by its end."""
+    """Whether a file name has the suffix of an image."""
     return name.lower().endswith(SUFFIXES)
 
 
@@ -124,13 +124,13 @@ def read_idx(path: Path) -> np.ndarray:
         raise DataError(f"{path} is not an IDX file: it does not begin with two zero bytes")
     kind, n_dimensions = content[2], content[3]
     if kind != UNSIGNED_BYTE:
-        raise DataError(f"{path} has numbers of the type 0x{kind:02x}; Regard reads bytes, 0x{UNSIGNED_BYTE:02x}")
+        raise DataError(f"{path} has data of type 0x{kind:02x}; Regard reads bytes, 0x{UNSIGNED_BYTE:02x}")
     start = 4 + 4 * n_dimensions
     if len(content) < start:
-        raise DataError(f"{path} is cut off within its header")
+        raise DataError(f"{path} is truncated within its header")
     shape = struct.unpack(f">{n_dimensions}I", content[4:start])
     if len(content) - start != math.prod(shape):
-        raise DataError(f"{path} has {len(content) - start:,} numbers, where its header says {math.prod(shape):,}")
+        raise DataError(f"{path} has {len(content) - start:,} numbers, but its header says {math.prod(shape):,}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
@@ -147,16 +147,15 @@ def read_idx_pair(images: Path, labels: Path) -> ImageSet:
 def read_folders(
     folder: Path, size: int, channels: int, known: tuple[str, ...] = ()
 ) -> tuple[ImageSet, tuple[str, ...]]:
-    """Pictures in folders that are named as their classes; and the names, in the order of their numbers: those that
-    are `known`, or else those of the folders."""
+    """Images in one folder per class, and the class names in the order of their indices: `known`, or those of the
+    folders."""
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}")
     own = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     names = known or tuple(own)
     if unknown := sorted(set(own) - set(names)):
         raise DataError(
-            f"{folder / unknown[0]} would be a class of its own, but the classes are: {', '.join(names)}; "
-            f"data.label_names can name all that there are"
+            f"{folder / unknown[0]} is not one of the classes {', '.join(names)}; list all classes in data.label_names"
         )
     found = [
         (path, names.index(name))
@@ -165,6 +164,6 @@ def read_folders(
         if path.is_file() and is_picture(path.name)
     ]
     if not found:
-        raise DataError(f"{folder} has no pictures: it needs a folder for each class, with pictures in it")
+        raise DataError(f"{folder} has no images: it needs one folder per class, with images in it")
     pixels = [np.rint(read_image(path, size, channels) * 255).astype(np.uint8) for path, _ in found]
     return ImageSet(np.stack(pixels), np.array([number for _, number in found], np.int64)), names

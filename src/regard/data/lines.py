@@ -1,6 +1,6 @@
-"""The lines of a text file, plain or compressed, one at a time, with an error that names the file and the line.
+"""The lines of a text file, plain or compressed, one at a time; errors name the file and the line.
 
-A line ends at "\\n" and nowhere else: U+2028 or U+0085 within a sentence would put two aligned files out of step.
+A line ends at "\\n" only: splitting at U+2028 or U+0085 within a sentence would misalign two files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of `path` without their ends; .gz and .zst are unpacked on the way."""
+    """The lines of `path` without line ends; .gz and .zst are decompressed."""
     try:
         yield from decode_lines(_raw_lines(path), str(path))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -26,7 +26,7 @@ def read_lines(path: Path) -> Iterator[str]:
     except FileNotFoundError:
         raise DataError(f"there is no file {path}") from None
     except IsADirectoryError:
-        raise DataError(f"{path} is a folder, where a text file is needed") from None
+        raise DataError(f"{path} is a folder; give a text file") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
 
@@ -40,7 +40,7 @@ def decode_blocks(blocks: Iterable[list[bytes]], name: str) -> Iterator[list[str
 
 
 def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
-    """Lines without their ends; errors call what they come from by its `name`, and count from `first`."""
+    """Lines without line ends. `name` is that of the input in errors, `first` the number of the first line."""
     for number, line in enumerate(lines, start=first):
         if number == 1:
             line = line.removeprefix(_BOM)
@@ -67,7 +67,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def split_chunks(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Whole lines out of chunks that end anywhere: with each chunk those that it ends."""
+    """Complete lines from chunks that may end anywhere; each block has the lines that its chunk completes."""
     begun: list[bytes] = []
     for chunk in chunks:
         first, *others = chunk.split(b"\n")
@@ -84,8 +84,8 @@ def _unpacked_zstd(path: Path) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:
-        raise DataError(f"{path} is packed with Zstandard; to read it: pip install 'regard[zstd]'") from None
-    # Not zstandard's own reader: it takes a file that was cut off for one that ended.
+        raise DataError(f"{path} is compressed with Zstandard; to read it: pip install 'regard[zstd]'") from None
+    # Not zstandard's own reader: it reports no error for a truncated file.
     frame = None
     with path.open("rb") as packed:
         try:
@@ -98,8 +98,8 @@ def _unpacked_zstd(path: Path) -> Iterator[bytes]:
         except zstandard.ZstdError as error:
             raise DataError(_damaged(path, "Zstandard", error)) from None
     if frame is not None:
-        raise DataError(_damaged(path, "Zstandard", "it ends in the middle"))
+        raise DataError(_damaged(path, "Zstandard", "it is truncated"))
 
 
 def _damaged(path: Path, packing: str, why: object) -> str:
-    return f"{path} is damaged or not a {packing} file ({why}); fetch or pack it again"
+    return f"{path} is damaged or not a {packing} file ({why}); download or compress it again"

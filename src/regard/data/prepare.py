@@ -1,8 +1,8 @@
-"""From corpora to encoded training pairs: done once, and found again in the cache while nothing has changed.
+"""From corpora to encoded training pairs: done once, and cached until an input changes.
 
-The tokenizer and each corpus have entries of their own, so changing one corpus encodes only that one again. An entry
-is named by what determines it: settings, the path, size and time of each file, the tokenizer's digest. Weights and
-seeds do not: runs that differ only in those share their tokenizer and their pairs.
+The tokenizer and each corpus have separate cache entries, so if one corpus changes, only that one is encoded again. The
+name of an entry is a digest of what determines it: settings, the path, size and time of each file, the tokenizer.
+Weights and seeds are not included: runs that differ only in those share their tokenizer and pairs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from regard.tokenizers.pair import SOURCE_FILE, TARGET_FILE, TokenizerPair
 from regard.tokenizers.sentencepiece import JOINT_FILE, SentencePieceModel
 from regard.tokenizers.training import train_vocabulary
 
-PREPARE_FORMAT = 1  # raise it when the same input would be encoded differently
+PREPARE_FORMAT = 1  # to be increased when the same input would be encoded differently
 PAIRS_AT_ONCE = 10_000
 SECONDS_BETWEEN_LINES = 2.0
 
@@ -41,10 +41,10 @@ Say = Callable[[str], None]
 
 @dataclass
 class Prepared:
-    """All that training needs to know of the data."""
+    """The prepared data of a training run."""
 
     tokenizer: TokenizerPair
-    train: list[PairStore]  # one a corpus
+    train: list[PairStore]  # one per corpus
     weights: list[float]
     report: list[FilterReport]
     valid: list[tuple[str, str]]
@@ -52,14 +52,14 @@ class Prepared:
 
 
 def prepare(data: DataConfig, cache: Path, say: Say, tokenizer: TokenizerPair | None = None) -> Prepared:
-    """Check every corpus, get a tokenizer, encode and filter the training pairs."""
+    """Check every corpus, get the tokenizer, encode and filter the training pairs."""
     check_training(data)
     check([*data.train, *data.valid, *data.test])
     valid = [(pair.src, pair.tgt) for corpus in data.valid for pair in read_pairs(corpus) if all_there(pair)]
     if data.valid and not valid:
-        raise DataError("every validation pair has an empty side: look at the files of [[data.valid]]")
+        raise DataError("every validation pair has an empty side: check the files of [[data.valid]]")
     for corpus in data.test:
-        deque(read_pairs(corpus), maxlen=0)  # to the last line: what is wrong there is said before the training
+        deque(read_pairs(corpus), maxlen=0)  # read all lines, to report errors before training
     made_tokenizer = False
     if tokenizer is None:
         tokenizer, made_tokenizer = get_tokenizer(data, cache, say)
@@ -83,14 +83,14 @@ def all_there(pair: Pair) -> bool:
 def nothing_kept(reports: list[FilterReport], filters: FilterConfig) -> str:
     lines = ["no training pair is left after the filters:", *map(str, reports)]
     lines.append(
-        f"Look at the files, and at data.filters: max_tokens = {filters.max_tokens}, max_ratio = {filters.max_ratio}, "
+        f"Check the files and data.filters: max_tokens = {filters.max_tokens}, max_ratio = {filters.max_ratio}, "
         f"drop_identical = {str(filters.drop_identical).lower()}"
     )
     return "\n  ".join(lines)
 
 
 def get_tokenizer(data: DataConfig, cache: Path, say: Say) -> tuple[TokenizerPair, bool]:
-    """The tokenizer of the settings, and whether it had to be trained."""
+    """The tokenizer for the settings, and whether it was trained now."""
     if data.tokenizer.files:
         return ready_tokenizer(data.tokenizer.files, data.lowercase), False
     folder = cache / "tokenizer" / digest(tokenizer_determinants(data))
@@ -107,7 +107,7 @@ def get_tokenizer(data: DataConfig, cache: Path, say: Say) -> tuple[TokenizerPai
 
 
 def ready_tokenizer(names: tuple[str, ...], lowercase: bool) -> TokenizerPair:
-    """The tokenizer whose .model files the settings name."""
+    """The tokenizer from the .model files in the settings."""
     if len(names) > 2:
         raise ConfigError(f"data.tokenizer.files names {len(names)} files; give one (joint) or two (source, target)")
     contents = {}
@@ -153,10 +153,10 @@ def training_texts(data: DataConfig, sides: tuple[int, ...], say: Say) -> Iterat
 def get_store(
     corpus: CorpusConfig, data: DataConfig, tokenizer: TokenizerPair, cache: Path, say: Say
 ) -> tuple[PairStore, bool]:
-    """The encoded pairs of a corpus, and whether they had to be encoded."""
+    """The encoded pairs of a corpus, and whether they were encoded now."""
     filters = data.filters
     if corpus.toy == "copy":
-        filters = dataclasses.replace(filters, drop_identical=False)  # source = target is the whole task
+        filters = dataclasses.replace(filters, drop_identical=False)  # in this task, source = target
     with_text = data.tokenizer.dropout > 0
     folder = cache / "pairs" / digest(store_determinants(corpus, filters, tokenizer, with_text))
     if folder.exists():
@@ -183,16 +183,16 @@ def append_kept(
     report: FilterReport,
     prefix: str = "",
 ) -> None:
-    """Encode some pairs and write those that the filters keep; `prefix` is no part of what a source says."""
+    """Encode some pairs and write those that pass the filters, which ignore `prefix`."""
     texts = [(normalise(pair.src), normalise(pair.tgt)) for pair in pairs]
     src = tokenizer.encode_src([text for text, _ in texts])
     tgt = tokenizer.encode_tgt([text for _, text in texts])
     kept = []
     for row, ((src_text, tgt_text), src_ids, tgt_ids) in enumerate(zip(texts, src, tgt, strict=True)):
-        said = src_text.removeprefix(prefix).strip() if prefix else src_text
-        what = filter_reason(said, tgt_text, src_ids, tgt_ids, filters)
-        report.count(what)
-        if what == "kept":
+        sentence = src_text.removeprefix(prefix).strip() if prefix else src_text
+        reason = filter_reason(sentence, tgt_text, src_ids, tgt_ids, filters)
+        report.count(reason)
+        if reason == "kept":
             kept.append(row)
     writer.append([src[row] for row in kept], [tgt[row] for row in kept], [texts[row] for row in kept])
 
@@ -226,7 +226,7 @@ def store_determinants(
 
 
 def corpus_identity(corpus: CorpusConfig) -> dict[str, Any]:
-    """What tells whether a corpus is the same as it was."""
+    """Values that change when a corpus changes."""
     cut: dict[str, Any] = {"prefix": corpus.prefix} if corpus.prefix else {}
     if is_part(corpus):
         cut["part"] = [corpus.start, corpus.stop, corpus.seed if corpus.shuffle else None]
@@ -246,7 +246,7 @@ def chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
 
 
 class Progress:
-    """Says how far a long piece of work is, now and then."""
+    """Reports the progress of a long task every few seconds."""
 
     def __init__(self, say: Say, what: str) -> None:
         self._say = say

@@ -1,13 +1,13 @@
-"""Span corruption, what T5 is pre-trained with (Raffel et al. 2020, section 3.1.4 and figure 2).
+"""Span corruption, T5's pre-training (Raffel et al. 2020, section 3.1.4 and figure 2).
 
-Some spans of a text are taken out, and each leaves a sentinel in its place; the target is what was taken, each span
-after its sentinel, and one more sentinel at the end:
+Some spans of a text are replaced by a sentinel each; the target is the removed spans, each after its sentinel, and a
+final sentinel:
 
     source  Thank you <0> me to your party <1> week
     target  <0> for inviting <1> last <2>
 
-As many tokens as `rate` says are taken, in spans of `mean_length` on average; where the spans begin and how long each
-is, is drawn evenly among all ways to do that in which no two spans touch and the text does not begin with one.
+A fraction `rate` of the tokens is removed, in spans of `mean_length` on average. Positions and lengths are sampled
+uniformly from all choices in which no two spans are adjacent and the text does not begin with a span.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def corrupt_spans(
     rate: float = RATE,
     mean_length: float = MEAN_LENGTH,
 ) -> Corrupted:
-    """A text of at least two tokens with spans taken out; as many spans as there are sentinels for, less one."""
+    """Corrupt a text of at least two tokens, with at most one span less than there are sentinels."""
     if len(ids) < 2:
-        raise ValueError("a text of fewer than two tokens has nothing to take out and leave")
+        raise ValueError("span corruption needs a text of at least two tokens")
     if len(sentinels) < 2:
-        raise ValueError("span corruption needs two sentinels at least: one for a span and one for the end")
+        raise ValueError("span corruption needs at least two sentinels: one for a span and one for the end")
     taken = min(max(round(len(ids) * rate), 1), len(ids) - 1)
     spans = max(round(taken / mean_length), 1)
     spans = min(spans, len(sentinels) - 1, taken, len(ids) - taken)
@@ -51,6 +51,6 @@ def corrupt_spans(
 
 
 def split_evenly(total: int, parts: int, draw: random.Random) -> list[int]:
-    """Lengths of at least 1 that sum to `total`, every way to do that being as likely as another."""
+    """Lengths of at least 1 that sum to `total`, sampled uniformly from all such lengths."""
     cuts = sorted(draw.sample(range(1, total), parts - 1))
     return [end - start for start, end in zip([0, *cuts], [*cuts, total], strict=True)]

@@ -1,8 +1,8 @@
-"""Encoded pairs on disk, memory-mapped: as many as the disk holds, in no more memory than what is looked at.
+"""Encoded pairs on disk, memory-mapped: only the parts that are read are in memory.
 
-A store is a folder: for each sequence a file of values laid end to end and a file of offsets (int64, one more than
-there are rows), and `store.json`, written last. It is written under a temporary name, synced and then renamed, so a
-folder with the right name is always whole.
+A store is a folder: for each column a file of concatenated values and a file of offsets (int64, one more than there are
+rows), and `store.json`, written last. It is written under a temporary name, synced and then renamed, so a folder with
+the final name is always complete.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Ragged:
 
     @property
     def total(self) -> int:
-        """How many values all rows have together."""
+        """The number of values in all rows."""
         return int(self._offsets[-1])
 
     def lengths(self, start: int = 0, stop: int | None = None) -> npt.NDArray[np.int64]:
-        """How long the rows from `start` to `stop` are."""
+        """The lengths of the rows from `start` to `stop`."""
         stop = len(self) if stop is None else stop
         return np.diff(self._offsets[start : stop + 1])
 
@@ -69,7 +69,7 @@ def _mapped(path: Path, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         raise DataError(f"{path} cannot be read ({error.strerror}); delete {path.parent} to prepare it again") from None
     if actual != expected:
         raise DataError(
-            f"{path} has {actual:,} bytes where {expected:,} were written; delete {path.parent} to prepare it again"
+            f"{path} has {actual:,} bytes instead of {expected:,}; delete {path.parent} to prepare it again"
         )
     if not count:
         return np.empty(0, dtype)  # an empty file cannot be mapped
@@ -78,7 +78,7 @@ def _mapped(path: Path, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
 
 
 class PairStore:
-    """The kept pairs of one corpus: their ids and, when subwords are to be sampled, their texts."""
+    """The kept pairs of one corpus: their ids and, for subword sampling, their texts."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ class PairStore:
         dtype, rows = np.dtype(meta["dtype"]), int(meta["rows"])
         self.src = Ragged(folder / "src", dtype, rows)
         self.tgt = Ragged(folder / "tgt", dtype, rows)
-        self.max_tokens: int = meta["max_tokens"]  # the most pieces that the filters let through on either side
+        self.max_tokens: int = meta["max_tokens"]  # per side, by the filters
         self.notes: dict[str, Any] = meta["notes"]
         self.has_text: bool = meta["with_text"]
         if self.has_text:
@@ -114,7 +114,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
 
 
 class PairStoreWriter:
-    """Writes a PairStore chunk by chunk. Nothing is at `folder` until `finish`; leaving without it leaves nothing."""
+    """Writes a PairStore chunk by chunk. `folder` appears at `finish`; without it, nothing remains."""
 
     def __init__(self, folder: Path, vocab_size: int, with_text: bool, max_tokens: int) -> None:
         self.folder = folder
@@ -138,7 +138,7 @@ class PairStoreWriter:
                 self._columns[name].append([np.frombuffer(text.encode(), np.uint8) for text in column])
 
     def finish(self, notes: dict[str, Any]) -> PairStore:
-        """Put the store in its place; if another process was first, theirs stays. `notes` are kept with it."""
+        """Publish the store; if another process has done so already, its store stays. `notes` are stored with it."""
         for column in self._columns.values():
             column.close()
         meta = {

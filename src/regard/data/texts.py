@@ -1,7 +1,7 @@
-"""Running text for a model of one text: read, given a vocabulary, encoded once, cut into windows.
+"""Running text for models of one text: reading, vocabulary, encoding (once), and windows.
 
-A text is a line of a file, or the whole file; each is followed by the sign of its end. They stand one after the other
-on disk, memory-mapped, and an epoch cuts all of them into windows, at another place each time.
+A text is a line of a file, or the whole file; each is followed by the end token. The texts are concatenated on disk and
+memory-mapped; each epoch cuts them into windows, from a different offset.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from regard.tokenizers.sentencepiece import SentencePieceModel, SentencePieceTok
 from regard.tokenizers.special_ids import MASK_PIECE
 from regard.tokenizers.training import train_vocabulary
 
-TEXTS_FORMAT = 1  # raise it when the same input would be encoded differently
+TEXTS_FORMAT = 1  # to be increased when the same input would be encoded differently
 TEXTS_AT_ONCE = 10_000
 
 Ids = npt.NDArray[np.int64]
@@ -40,10 +40,10 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass
 class PreparedTexts:
-    """All that training on running text needs to know of it."""
+    """The prepared data of training on running text."""
 
     lexicon: Tokenizer
-    train: list[npt.NDArray[Any]]  # a corpus each: tokens, the ends of texts among them
+    train: list[npt.NDArray[Any]]  # per corpus: tokens, including end tokens
     weights: list[float]
     valid: npt.NDArray[Any]
 
@@ -51,7 +51,7 @@ class PreparedTexts:
 def prepare_texts(
     data: DataConfig, cache: Path, say: Say, lexicon: Tokenizer | None = None, symbols: Sequence[str] = (MASK_PIECE,)
 ) -> PreparedTexts:
-    """Check every corpus, get a vocabulary, encode. With `lexicon`, that one is taken; a new one has the `symbols`."""
+    """Check every corpus, get a tokenizer, encode. A given `lexicon` is used; a new one includes the `symbols`."""
     check_texts(data)
     if lexicon is None:
         texts = (text for corpus in data.train for text in read_texts(corpus))
@@ -64,24 +64,24 @@ def prepare_texts(
 
 
 def check_texts(data: DataConfig) -> None:
-    """Raise at once for a corpus that is missing, of another kind or without a text."""
+    """Raise for a corpus that is missing, of another kind, or empty."""
     check_training(data)
     for corpus in (*data.train, *data.valid):
         if not corpus.text:
             raise ConfigError(
-                "this model learns from running text: give each [[data.train]] and [[data.valid]] a `text`"
+                "this model is trained on running text: set `text` in each [[data.train]] and [[data.valid]]"
             )
         if corpus.whole_file and data.tokenizer.kind != "characters" and not data.tokenizer.files:
             raise ConfigError(
-                f"text = {corpus.text!r} is to be one text with its line breaks (whole_file = true), which only a "
-                f"vocabulary of characters keeps: set data.tokenizer.kind = 'characters', or whole_file = false"
+                f"text = {corpus.text!r} has whole_file = true, but only a character vocabulary preserves line "
+                f"breaks: set data.tokenizer.kind = 'characters', or whole_file = false"
             )
         if next(read_texts(corpus), None) is None:
-            raise DataError(f"{corpus.text} has no text in it")
+            raise DataError(f"{corpus.text} is empty; running text needs at least one line with text")
 
 
 def read_texts(corpus: CorpusConfig) -> Iterator[str]:
-    """Every text of a corpus that is not empty, in order."""
+    """The texts of a corpus, in order, without empty ones."""
     path = corpus_path(corpus, corpus.text)
     lines = read_lines(path)
     if corpus.column:
@@ -99,11 +99,11 @@ def read_texts(corpus: CorpusConfig) -> Iterator[str]:
 def get_lexicon(
     data: DataConfig, texts: Iterator[str], cache: Path, say: Say, symbols: Sequence[str] = (MASK_PIECE,)
 ) -> Tokenizer:
-    """The vocabulary that the settings ask for: read, found in the cache, or learnt from the texts."""
+    """The tokenizer for the settings: from files, from the cache, or trained on the texts."""
     settings = data.tokenizer
     if settings.files:
         if len(settings.files) > 1:
-            raise ConfigError("a model of one text has one vocabulary: give data.tokenizer.files one file")
+            raise ConfigError("a model of one text has one vocabulary: list one file in data.tokenizer.files")
         return SentencePieceTokenizer(SentencePieceModel(expand(settings.files[0]).read_bytes()), data.lowercase)
     determinants = {"format": TEXTS_FORMAT, "corpora": [identity(corpus) for corpus in data.train]}
     how = {"lowercase": data.lowercase, "tokenizer": dataclasses.asdict(settings), "symbols": list(symbols)}
@@ -126,7 +126,7 @@ def get_lexicon(
 
 
 def get_tokens(corpus: CorpusConfig, lexicon: Tokenizer, cache: Path, say: Say) -> npt.NDArray[Any]:
-    """The tokens of a corpus, each text followed by its end."""
+    """The tokens of a corpus, each text followed by the end token."""
     files = {name: digest({"content": content.hex()}) for name, content in lexicon.files().items()}
     determinants = {"format": TEXTS_FORMAT, "corpus": identity(corpus), "lexicon": files, "lower": lexicon.lowercase}
     folder = cache / "texts" / digest(determinants)
@@ -143,7 +143,7 @@ def get_tokens(corpus: CorpusConfig, lexicon: Tokenizer, cache: Path, say: Say) 
 
 
 def identity(corpus: CorpusConfig) -> dict[str, Any]:
-    """What tells whether a corpus is the same as it was."""
+    """Values that change when a corpus changes."""
     if not corpus.text:
         return corpus_identity(corpus)
     path = corpus_path(corpus, corpus.text)
@@ -153,7 +153,7 @@ def identity(corpus: CorpusConfig) -> dict[str, Any]:
 
 
 class Windows:
-    """An endless stream of windows over weighted corpora; all randomness comes from (seed, epoch)."""
+    """An endless stream of windows over weighted corpora; all randomness is derived from (seed, epoch)."""
 
     def __init__(
         self, tokens: Sequence[npt.NDArray[Any]], weights: Sequence[float], length: int, rows: int, seed: int
@@ -163,13 +163,13 @@ class Windows:
         self._counts = [round(len(one) // length * weight) for one, weight in zip(tokens, weights, strict=True)]
         if not any(self._counts):
             raise DataError(
-                f"there is less text than one window of {length} tokens: give more text, or lower "
+                f"there is less text than one window of {length} tokens: use more text, or lower "
                 f"data.filters.max_tokens"
             )
         self.tokens_per_epoch = float(sum(self._counts) * length)
 
     def iterate(self, place: DataPosition) -> Iterator[tuple[Ids, DataPosition]]:
-        """windows_BL, and where the next one is."""
+        """Each windows_BL with the position after it."""
         epoch, number = place.epoch, place.batch
         while True:
             starts = self.starts(epoch)
@@ -188,7 +188,7 @@ class Windows:
         for corpus, (tokens, count) in enumerate(zip(self._tokens, self._counts, strict=True)):
             if not count:
                 continue
-            room = len(tokens) - self._length  # windows begin anywhere up to here
+            room = len(tokens) - self._length  # the last possible start of a window
             shift = int(random.integers(min(self._length, room + 1)))
             places = np.arange(shift, room + 1, self._length)
             chosen = [random.permutation(places) for _ in range(-(-count // len(places)))]
@@ -197,7 +197,7 @@ class Windows:
 
 
 def cut_evenly(tokens: npt.NDArray[Any], length: int, most: int) -> list[Ids]:
-    """Windows one after the other, the last perhaps shorter, at most so many (0: all), from all over the text."""
+    """Consecutive windows, of which the last may be shorter; at most `most` (0: all), evenly spread over the text."""
     starts = list(range(0, len(tokens), length))
     chosen = starts[:: max(1, -(-len(starts) // most))] if most else starts
     return [tokens[start : start + length].astype(np.int64) for start in chosen]

@@ -1,4 +1,4 @@
-"""Translation tasks small enough to be learnt in a minute: copy a sentence, or say its words in reverse."""
+"""Toy translation tasks that can be learnt in a minute: copy a sentence, or reverse its words."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ class PositionTable:
     def rows(self, length: int) -> Tensor:
         match self.positions:
             case RotaryPositions() as rotary:
-                return torch.cat(rotary.turns(torch.arange(length, dtype=torch.float32)), dim=1)
+                return torch.cat(rotary.cos_sin(torch.arange(length, dtype=torch.float32)), dim=1)
             case SinusoidalPositions():
                 return sinusoids(length, self.d_model).float()
             case other:

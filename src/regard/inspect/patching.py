@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.config import listed
 from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.positions import Positions
-from regard.core.taps import listen, tap_paths
+from regard.core.taps import hook_taps, tap_paths
 from regard.errors import ConfigError
 from regard.inspect.interventions import (
     KINDS,
@@ -42,7 +42,7 @@ def intervened(model: nn.Module, interventions: Sequence[Intervention]) -> Itera
     with ExitStack() as stack:
         if interventions:
             # Some interventions hook no tap; a hooked tap tells the translator not to use the engine, which has none.
-            stack.enter_context(listen(model, {"logits": lambda path, x: None}))
+            stack.enter_context(hook_taps(model, {"logits": lambda path, x: None}))
         if any(isinstance(one, ScaleOff) for one in interventions):
             stack.enter_context(without_scale(model))
         if any(isinstance(one, PositionsOff) for one in interventions):
@@ -154,7 +154,7 @@ def without_causal_mask(model: nn.Module) -> Iterator[None]:
     def unmask(path: str, _: Tensor) -> Tensor:
         return scores.pop(path.rpartition(".")[0]).softmax(dim=-1)
 
-    with listen(model, {"decoder.*.attention.scores": keep, "decoder.*.attention.weights": unmask}):
+    with hook_taps(model, {"decoder.*.attention.scores": keep, "decoder.*.attention.weights": unmask}):
         yield
 
 
@@ -162,13 +162,13 @@ def without_causal_mask(model: nn.Module) -> Iterator[None]:
 def without(model: nn.Module, one: Intervention) -> Iterator[None]:
     match one:
         case HeadOff():
-            with listen(model, {f"{one.where}.weights": lambda _, x_BHLM: silence_head(x_BHLM, one.head)}):
+            with hook_taps(model, {f"{one.where}.weights": lambda _, x_BHLM: silence_head(x_BHLM, one.head)}):
                 yield
         case AttentionOff():
-            with listen(model, {f"{one.where}.attn_out": lambda _, x: x.new_zeros(x.shape)}):
+            with hook_taps(model, {f"{one.where}.attn_out": lambda _, x: x.new_zeros(x.shape)}):
                 yield
         case FeedForwardOff():
-            with listen(model, {f"{one.where}.ffn.ffn_out": lambda _, x: x.new_zeros(x.shape)}):
+            with hook_taps(model, {f"{one.where}.ffn.ffn_out": lambda _, x: x.new_zeros(x.shape)}):
                 yield
         case ResidualOff():
             with without_residual(model, one.where):
@@ -204,7 +204,7 @@ def without_residual(model: nn.Module, layer: str) -> Iterator[None]:
                     return changes.pop(sublayer)
 
                 hooks = {f"{layer}.{sublayer}.{tap}": keep, f"{layer}.around_{sublayer}.resid": alone}
-                stack.enter_context(listen(model, hooks))
+                stack.enter_context(hook_taps(model, hooks))
         yield
 
 
@@ -222,7 +222,7 @@ def without_layer(model: nn.Module, layer: str) -> Iterator[None]:
     def keep(_: str, x: Tensor) -> None:
         came[:] = [x]
 
-    with listen(model, {before: keep}), listen(model, {f"{last}.{tap}": lambda _, x: came.pop()}):
+    with hook_taps(model, {before: keep}), hook_taps(model, {f"{last}.{tap}": lambda _, x: came.pop()}):
         yield
 
 
@@ -261,7 +261,7 @@ def with_weights(model: nn.Module, wanted: Sequence[WeightSet]) -> Iterator[None
     if not attentions(model):
         followed = {"memory": count, "decoder.0.cross.weights": count}
     changed = {f"{where}.weights": change for where in {one.where for one in wanted}}
-    with listen(model, followed), listen(model, changed):
+    with hook_taps(model, followed), hook_taps(model, changed):
         yield
 
 

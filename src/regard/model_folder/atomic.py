@@ -87,7 +87,7 @@ def swap(path: Path, new: Path) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Delete a folder; it is renamed first, so that nobody finds it incomplete under its name."""
+    """Delete a folder; it is renamed first, so that no reader finds it incomplete under its name."""
     doomed = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}"
     path.rename(doomed)
     shutil.rmtree(doomed)

@@ -1,14 +1,14 @@
-"""A model is a folder: read, checked and written here, without torch and without pickle.
+"""The model folder: reading, checking and writing, without torch and without pickle.
 
-    config.json           format version, sizes of the model, languages, how to decode
+    config.json           format version, model config, languages, decoding settings
     weights.safetensors   every parameter once, in float32 or bf16 (regard.model_folder.weights)
-    tokenizer.model       or source.model and target.model, or what else TOKENIZER_FILES has
+    tokenizer.model       or source.model and target.model, or the other files in TOKENIZER_FILES
     README.md             the model card: data, licence, scores
-    probes.safetensors    how attention took shape while it was trained (train/probes.py); may be missing
-    shortlist.safetensors which words a translation may need (decode/shortlist.py); may be missing
-    SHA256SUMS            of all of these
+    probes.safetensors    attention history of the training (train/probes.py); optional
+    shortlist.safetensors lexical shortlist (decode/shortlist.py); optional
+    SHA256SUMS            checksums of all of these
 
-A checkpoint is a model folder with a subfolder `training/` beside.
+A checkpoint is a model folder with a subfolder `training/`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from regard.model_folder.weights import StoredAs, is_whole, write_weights
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, SUMS = "config.json", "weights.safetensors", "README.md", "SHA256SUMS"
 PROBES, SHORTLIST = "probes.safetensors", "shortlist.safetensors"
-# What a tokenizer may be made of; the first of these that a folder has whole is its own.
+# The files of a tokenizer: those of the first entry that is complete in the folder.
 TOKENIZER_FILES: tuple[tuple[str, ...], ...] = (
     ("tokenizer.model",),
     ("source.model", "target.model"),
@@ -45,7 +45,7 @@ TOKENIZER_FILES: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What a model folder says of its model, besides the weights."""
+    """The contents of a model folder, except the weights and the card."""
 
     model: settings.FamilyConfig
     decode: settings.DecodeConfig
@@ -53,8 +53,8 @@ class ModelDescription:
     tgt_lang: str
     lowercase: bool
     tokenizer: Mapping[str, bytes]  # file name → contents
-    tasks: tuple[str, ...] = ()  # what a source may begin with, to say what is wanted: T5's prefixes, Marian's >>de<<
-    labels: tuple[str, ...] = ()  # the names of the classes of a model that classifies
+    tasks: tuple[str, ...] = ()  # source prefixes that select a task: T5's prefixes, Marian's >>de<<
+    labels: tuple[str, ...] = ()  # class names of a classifier
 
 
 def write_model(
@@ -65,7 +65,7 @@ def write_model(
     probes: bytes | None = None,
     stored_as: StoredAs = "float32",
 ) -> None:
-    """Fill an existing empty folder. Callers give one from `files.atomic_folder`."""
+    """Write the files of a model into an existing empty folder, usually one from `atomic.atomic_folder`."""
     content = {
         "format_version": FORMAT_VERSION,
         "src_lang": description.src_lang,
@@ -106,9 +106,9 @@ def read_description(folder: Path) -> ModelDescription:
         tokenizer = read_tokenizer(folder, model)
         return ModelDescription(model, decode, *languages, content["lowercase"], tokenizer, tasks, labels)
     except KeyError as error:
-        raise ModelFolderError(f"{folder / CONFIG} is not that of a model: it has no {error.args[0]}") from None
+        raise ModelFolderError(f"{folder / CONFIG} is not a model's config: it has no {error.args[0]}") from None
     except (ConfigError, OSError) as error:
-        raise ModelFolderError(f"{folder} is not a whole model folder: {error}") from None
+        raise ModelFolderError(f"{folder} is not a valid model folder: {error}") from None
 
 
 def read_tokenizer(folder: Path, model: settings.FamilyConfig) -> dict[str, bytes]:
@@ -118,7 +118,7 @@ def read_tokenizer(folder: Path, model: settings.FamilyConfig) -> dict[str, byte
     if not model.needs_tokenizer:
         return {}
     known = "; ".join(" and ".join(names) for names in TOKENIZER_FILES)
-    raise ModelFolderError(f"{folder} is not a whole model folder: it has no tokenizer, which would be {known}")
+    raise ModelFolderError(f"{folder} is not a valid model folder: it has no tokenizer; expected are {known}")
 
 
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
@@ -131,21 +131,21 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
 
 
 def read_shortlist(folder: Path) -> bytes | None:
-    """The contents of the folder's shortlist; one that its sums do not know is that of somebody who was interrupted."""
+    """The contents of the folder's shortlist. A file without a checksum is from an interrupted write and is ignored."""
     return (folder / SHORTLIST).read_bytes() if SHORTLIST in listed_sums(folder) else None
 
 
 def write_shortlist(folder: Path, content: bytes) -> None:
-    """Give a model folder a shortlist. Whoever is killed meanwhile, or reads, has a whole model at every moment."""
+    """Add a shortlist to a model folder, which is valid at every moment, also if the process is killed."""
     sums = {name: expected for name, expected in listed_sums(folder).items() if name != SHORTLIST}
-    if (folder / SHORTLIST).exists():  # its old sum must not meet the new file
+    if (folder / SHORTLIST).exists():  # the checksum of the old file must not be listed with the new file
         write_sums(folder, sums)
     atomic_write(folder / SHORTLIST, content)
     write_sums(folder, {**sums, SHORTLIST: digest(folder / SHORTLIST)})
 
 
 def listed_sums(folder: Path) -> dict[str, str]:
-    """The sum of each file, of a folder that has been checked."""
+    """The checksum of each file, for a folder that has been checked."""
     lines = (folder / SUMS).read_text("utf-8").splitlines()
     return {name: expected for expected, name in (line.split("  ", 1) for line in lines if line)}
 
@@ -155,7 +155,7 @@ def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
 
 
 def check_sums(folder: Path) -> None:
-    """Refuse a folder that is missing, incomplete or altered, with a sentence that says which."""
+    """Raise if the folder is missing, incomplete or altered."""
     try:
         for name, expected in check_files(folder).items():
             if digest(folder / name) != expected:
@@ -165,7 +165,7 @@ def check_sums(folder: Path) -> None:
 
 
 def check_files(folder: Path) -> dict[str, str]:
-    """The sum that each file should have; refuse a folder that is missing or incomplete."""
+    """The expected checksum of each file; raises if the folder is missing or incomplete."""
     if not folder.is_dir():
         raise ModelFolderError(f"there is no model folder at {folder}")
     if not (folder / SUMS).is_file():
@@ -181,16 +181,16 @@ def check_files(folder: Path) -> dict[str, str]:
 
 
 def what_else(folder: Path) -> str:
-    """What a folder without sums may be, and what to do then."""
+    """A hint on what a folder without checksums may be, and what to do."""
     if (folder / "checkpoints").is_dir():
         return f"; it is a run: its model is {folder / 'model'} once training has ended, or one of its checkpoints"
     if (folder / CONFIG).is_file():
-        return "; copy the folder again, or, if it is one of Hugging Face's, make a model folder of it by regard import"
+        return "; copy the folder again, or, if it is a Hugging Face model, convert it with regard import"
     return ""
 
 
 def glance_at(folder: Path) -> Any:
-    """The content of config.json, unless names and lengths show that the folder is damaged; nothing is hashed."""
+    """The contents of config.json, after a check of file names and lengths; no checksum is computed."""
     check_files(folder)
     content = load_json(folder / CONFIG)
     check_version(folder, content)
@@ -204,7 +204,7 @@ def glance_at(folder: Path) -> Any:
 def check_version(folder: Path, content: Any) -> None:
     version = content.get("format_version") if isinstance(content, dict) else None
     if not isinstance(version, int):
-        raise ModelFolderError(f"{folder / CONFIG} is not that of a model: it has no format_version")
+        raise ModelFolderError(f"{folder / CONFIG} is not a model's config: it has no format_version")
     if version > FORMAT_VERSION:
         raise ModelFolderError(
             f"{folder} is of format {version}; this version of Regard reads up to {FORMAT_VERSION}. Update Regard."

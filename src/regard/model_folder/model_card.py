@@ -1,7 +1,7 @@
-"""The head of a model card: what a program may read of it.
+"""The machine-readable header of a model card.
 
-A card (README.md of a model folder) is prose for people. Between two lines of three dashes at its top it may say a few
-things one by one, as cards of models on the web do:
+A card (README.md of a model folder) is text for people. It may begin with a header between two lines of three dashes,
+as model cards on the web do:
 
     ---
     licence: CC-BY 2.0 FR; MIT
@@ -9,7 +9,7 @@ things one by one, as cards of models on the web do:
     chrf: 54.7
     ---
 
-Whatever is a number is a score; what is not is text.
+An entry with a number is a score.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class CardHead:
     scores: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The head as it stands in a card, with an empty line after it; nothing where there is nothing to say."""
-        said = {LICENCE: self.licence} if self.licence else {}
-        said |= {name: f"{value:.4g}" for name, value in self.scores.items()}
-        if not said:
+        """The header as it is written in a card, followed by an empty line; an empty text if there are no entries."""
+        entries = {LICENCE: self.licence} if self.licence else {}
+        entries |= {name: f"{value:.4g}" for name, value in self.scores.items()}
+        if not entries:
             return ""
-        return "\n".join([FENCE, *(f"{name}: {value}" for name, value in said.items()), FENCE, "", ""])
+        return "\n".join([FENCE, *(f"{name}: {value}" for name, value in entries.items()), FENCE, "", ""])
 
 
 def read_head(card: str) -> CardHead:
-    """The head of a card; an empty one where it has none."""
+    """The header of a card; an empty one if it has none."""
     first, *lines = card.splitlines() or [""]
     if first.strip() != FENCE or FENCE not in map(str.strip, lines):
         return CardHead()

@@ -1,8 +1,8 @@
-"""The models that are installed: those that came with the package, and the user's own. Listing them needs no torch.
+"""The registry of installed models: the bundled ones and the user's own. Listing them needs no torch.
 
-The user's are the subfolders of the folder that the variable REGARD_MODELS names, each a model folder; or that folder
-itself, where it is one. They come first: who puts a model there means it to be used. One that is seen to be damaged is
-listed with what is wrong, and passed over.
+The user's models are the subfolders of the folder in the environment variable REGARD_MODELS, or that folder itself if
+it is a model folder. They come before the bundled models. A damaged model is listed with the reason, and never
+selected.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ VARIABLE = "REGARD_MODELS"
 BUNDLED = Path(__file__).parents[1] / "bundled"
 TRANSLATORS = tuple(kind.family for kind in get_args(TranslationConfig))
 HOW_TO_GET_ONE = (
-    "name a model folder with --model or REGARD_MODEL, or put one into the folder that REGARD_MODELS names; "
-    "regard train makes one"
+    "give a model folder with --model or REGARD_MODEL, or put one into the folder REGARD_MODELS; "
+    "regard train and regard import write model folders"
 )
 
 
@@ -49,16 +49,16 @@ class InstalledModel:
 
 
 def installed_models() -> list[InstalledModel]:
-    """All of them, the user's before the bundled ones, by name."""
+    """All installed models, the user's before the bundled ones, sorted by name."""
     named = os.environ.get(VARIABLE)
     if named and not Path(named).is_dir():
-        raise ConfigError(f"{VARIABLE} = {named}: there is no such folder; make it, or name another")
+        raise ConfigError(f"{VARIABLE} = {named}: there is no such folder; create it, or set {VARIABLE} to another")
     own = [] if not named else model_folders(Path(named))
     return [describe(path) for path in own] + [describe(path, bundled=True) for path in model_folders(BUNDLED)]
 
 
 def model_folders(folder: Path) -> list[Path]:
-    """The folder itself or those in it that are models, or were meant to be; hidden ones are somebody's unfinished."""
+    """The folder itself or those in it that look like models; hidden folders are unfinished writes and are ignored."""
     if any((folder / name).is_file() for name in (CONFIG, SUMS)):
         return [folder]
     found = {path.parent for name in (CONFIG, SUMS) for path in folder.glob(f"*/{name}")}
@@ -66,8 +66,8 @@ def model_folders(folder: Path) -> list[Path]:
 
 
 def describe(folder: Path, bundled: bool = False) -> InstalledModel:
-    """What its files say. Only damage that shows at a glance is found here, the rest when the model is loaded."""
-    name = folder.name or folder.resolve().name  # of "." too
+    """The entry of a folder. Only damage that needs no checksums is found here, the rest when the model is loaded."""
+    name = folder.name or folder.resolve().name  # "." has no name
     try:
         content = glance_at(folder)
         src_lang, tgt_lang = str(content["src_lang"]), str(content["tgt_lang"])
@@ -83,7 +83,7 @@ def describe(folder: Path, bundled: bool = False) -> InstalledModel:
 
 
 def models_for(src_lang: str | None, tgt_lang: str | None) -> list[InstalledModel]:
-    """Those of a direction, the one to take first; an error where there are none."""
+    """The models for a direction, the preferred one first; an error if there are none."""
     models = installed_models()
     found = [model for model in models if model.translates(src_lang, tgt_lang)]
     if not found:

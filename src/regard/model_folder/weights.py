@@ -1,8 +1,8 @@
-"""The file of a model's weights: safetensors, in float32 or in half the space as bf16, without torch.
+"""The weights of a model: a safetensors file in float32 or bf16, read and written without torch.
 
-bf16 is the upper half of a float32: the same exponent, 8 bits of precision instead of 24. numpy knows no such type, so
-the halves go to and from the file as 16-bit integers; the rounding is to the nearest, and to the even one of two.
-Whoever reads gets float32 of a bf16 file, and of any other what was written.
+bf16 is the upper half of a float32: the same exponent, 8 bits of precision instead of 24. numpy has no such type, so
+the halves are written and read as 16-bit integers; rounding is to nearest, ties to even. bf16 weights are read as
+float32, all others as they were written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALIGNMENT = 8  # bytes: where a safetensors header may end
 
 
 def write_weights(path: Path, weights: Mapping[str, np.ndarray], stored_as: StoredAs = "float32") -> None:
-    """`stored_as` "float32" is exact and writes each array as it is."""
+    """With `stored_as` "float32", each array is written unchanged."""
     match stored_as:
         case "float32":
             write_exact(path, weights)
@@ -37,12 +37,12 @@ def write_exact(path: Path, weights: Mapping[str, np.ndarray]) -> None:
 
     try:
         save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, path)
-    except SafetensorError as error:  # a full disk reaches us as one of these
+    except SafetensorError as error:  # also raised when the disk is full
         raise OSError(f"{path.name}: {error}") from None
 
 
 def write_bfloat16(path: Path, halves: Mapping[str, np.ndarray]) -> None:
-    """The safetensors format, which numpy's side of the library writes for numpy's own types only."""
+    """Write the safetensors format; the library's numpy API supports numpy's own types only."""
     header: dict[str, Any] = {}
     end = 0
     for name, array in halves.items():
@@ -57,7 +57,7 @@ def write_bfloat16(path: Path, halves: Mapping[str, np.ndarray]) -> None:
 
 
 def read_weights(path: Path) -> dict[str, np.ndarray]:
-    """Raises `SafetensorError` where the file is no such file."""
+    """All weights by name. Raises `SafetensorError` if the file is invalid."""
     from safetensors import deserialize
     from safetensors.numpy import load_file
 
@@ -72,12 +72,12 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
 
 
 def holds_bfloat16(path: Path) -> bool:
-    """Whether the header speaks of bf16; of a damaged one the library will tell."""
+    """Whether the header mentions bf16; a damaged header is reported by the library."""
     return b'"BF16"' in read_header(path)
 
 
 def is_whole(path: Path) -> bool:
-    """Whether the file is as long as its header says; its numbers are not looked at."""
+    """Whether the length of the file is the one that its header implies; the numbers are not read."""
     header = read_header(path)
     try:
         tensors = [entry for name, entry in json.loads(header).items() if name != "__metadata__"]
@@ -88,7 +88,7 @@ def is_whole(path: Path) -> bool:
 
 
 def read_header(path: Path) -> bytes:
-    """The JSON that says what is in the file; of a damaged one, what there is of it."""
+    """The JSON header of the file; truncated if the file is."""
     with path.open("rb") as file:
         start = file.read(8)
         return file.read(min(struct.unpack("<Q", start)[0], path.stat().st_size)) if len(start) == 8 else b""
@@ -97,7 +97,7 @@ def read_header(path: Path) -> bytes:
 def to_bfloat16(array: np.ndarray) -> np.ndarray:
     """The upper halves of the nearest bf16 numbers, as uint16."""
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
-    # Half of the last place that stays, or just less where that place is even already.
+    # Add half a unit of the last remaining bit, or just less if that bit is 0: ties to even.
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16
     halves = rounded.astype(np.uint16).reshape(array.shape)
     return np.where(np.isnan(array), np.uint16(QUIET_NAN), halves)

@@ -1,15 +1,15 @@
-"""BERT: the Transformer's encoder alone, which reads a text from both sides (Devlin et al. 2019).
+"""BERT: the encoder-only Transformer (Devlin et al. 2019).
 
-Post-norm as in the paper of 2017, learned positions, GELU, and beside each token's embedding that of its segment: a
-first text or a second one, [CLS] first [SEP] second [SEP]. What the model is trained and used for are heads on top of
-`hidden`; `BertConfig.heads` says which of them there are:
+Post-norm as in the paper of 2017, learned positions, GELU; a segment embedding is added to each token's embedding, for
+the first or second text of [CLS] first [SEP] second [SEP]. The hidden vectors are used through heads, which
+`BertConfig.heads` selects:
 
-    masked    which token stood under a [MASK]: a layer, then the embeddings again, and a bias     section 3.1
-    next      whether the second text really followed the first                                    section 3.1
-    classes   what the text is about, from the first token's vector                                section 4.1
-    tags      what each token is                                                                   section 5.3
+    masked    predicts masked tokens: a layer, then the tied embeddings and a bias                 section 3.1
+    next      predicts whether the second text follows the first                                   section 3.1
+    classes   classifies the text, from the vector of the first token                              section 4.1
+    tags      labels each token                                                                    section 5.3
 
-and, without weights of its own, one vector for a whole text: the mean of its tokens' (Reimers & Gurevych 2019).
+A sentence embedding needs no head: it is the mean over the tokens (Reimers & Gurevych 2019).
 
 Shapes: B batch, L length, D model, V vocabulary, C classes or tags.
 """
@@ -36,8 +36,8 @@ from regard.core.taps import Tap
 from regard.errors import ConfigError
 from regard.tokenizers.special_ids import PAD
 
-SPREAD, SPREAD_WIDTH = 0.02, 768  # of the weights at first, in a model so wide; in a narrower one they are larger
-FOLLOWS, RANDOM = 0, 1  # what `next_logits` tells apart
+INITIAL_STD, STD_WIDTH = 0.02, 768  # standard deviation of initial weights at this d_model; larger for smaller models
+FOLLOWS, RANDOM = 0, 1  # the classes of `next_logits`
 Part = TypeVar("Part", bound=nn.Module)
 
 
@@ -72,7 +72,7 @@ class Pooler(nn.Module):
 
 
 class MaskedHead(nn.Module):
-    """norm(f(W x + b)): what is compared with every embedding; and how likely each token is to begin with, bias_V."""
+    """norm(f(W x + b)), to be multiplied by the embeddings; and the bias of the logits, bias_V."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -86,12 +86,12 @@ class MaskedHead(nn.Module):
 
 
 class Bert(nn.Module):
-    """ids to hidden_BLD, each token seen in the light of all the others; heads from there to logits."""
+    """ids to hidden_BLD; heads map hidden_BLD to logits."""
 
     def __init__(self, config: BertConfig, initialise: bool = True) -> None:
         super().__init__()
         self.config = config
-        # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
+        # Dtype of the activations; None: that of the weights. Training in bf16 sets it and keeps float32 weights.
         self.compute_dtype: torch.dtype | None = None
         d_model = config.d_model
         self.embedding = self.output = Embedding(config.vocab_size, d_model, scale=1.0)
@@ -110,8 +110,8 @@ class Bert(nn.Module):
             self.initialise()
 
     def initialise(self) -> None:
-        """Small normal weights, no biases; nothing at all for padding."""
-        spread = SPREAD * (SPREAD_WIDTH / self.config.d_model) ** 0.5
+        """Small normal weights, zero biases; a zero embedding for padding."""
+        spread = INITIAL_STD * (STD_WIDTH / self.config.d_model) ** 0.5
         for module in self.modules():
             match module:
                 case Linear():
@@ -129,11 +129,11 @@ class Bert(nn.Module):
 
     @property
     def longest_text(self) -> int:
-        """The most tokens that are seen at once."""
+        """The maximum length of a text, in tokens."""
         return self.config.max_positions
 
     def forward(self, ids_BL: Tensor, segments_BL: Tensor | None = None) -> Tensor:
-        """hidden_BLD. Without `segments_BL` all is one text; PAD ids are looked at by nobody."""
+        """hidden_BLD. Without `segments_BL`, all tokens are of the first text. No token attends to padding."""
         if segments_BL is None:
             segments_BL = torch.zeros_like(ids_BL)
         x_BLD = self.positions.add(self.embedding(ids_BL) + self.segments(segments_BL), 0)
@@ -145,40 +145,41 @@ class Bert(nn.Module):
         return self.memory(x_BLD)  # type: ignore[no-any-return]
 
     def masked_hidden(self, hidden_BLD: Tensor) -> Tensor:
-        """What stands before the projection on the vocabulary; any places of hidden_BLD will do."""
-        return self.need(self.masked_head, "masked")(hidden_BLD)  # type: ignore[no-any-return]
+        """The input of the projection to the vocabulary, for any selection of positions of hidden_BLD."""
+        return self.require_head(self.masked_head, "masked")(hidden_BLD)  # type: ignore[no-any-return]
 
     def masked_logits(self, hidden_BLD: Tensor) -> Tensor:
-        """logits_BLV of the token at each place; any places of hidden_BLD will do."""
-        head = self.need(self.masked_head, "masked")
+        """logits_BLV of the token at each position, for any selection of positions of hidden_BLD."""
+        head = self.require_head(self.masked_head, "masked")
         logits_BLV = self.output.project(head(hidden_BLD))
         return self.logits(logits_BLV + head.bias_V.to(logits_BLV.dtype))  # type: ignore[no-any-return]
 
     def next_logits(self, hidden_BLD: Tensor) -> Tensor:
         """logits_B2: FOLLOWS, RANDOM."""
-        return self.logits(self.need(self.next_head, "next")(self.pool(hidden_BLD)))  # type: ignore[no-any-return]
+        return self.logits(self.require_head(self.next_head, "next")(self.pool(hidden_BLD)))  # type: ignore[no-any-return]
 
     def class_logits(self, hidden_BLD: Tensor) -> Tensor:
         """logits_BC of the text's class."""
-        return self.logits(self.need(self.class_head, "classes")(self.dropout(self.pool(hidden_BLD))))  # type: ignore[no-any-return]
+        return self.logits(self.require_head(self.class_head, "classes")(self.dropout(self.pool(hidden_BLD))))  # type: ignore[no-any-return]
 
     def tag_logits(self, hidden_BLD: Tensor) -> Tensor:
         """logits_BLC of each token's tag."""
-        return self.logits(self.need(self.tag_head, "tags")(self.dropout(hidden_BLD)))  # type: ignore[no-any-return]
+        return self.logits(self.require_head(self.tag_head, "tags")(self.dropout(hidden_BLD)))  # type: ignore[no-any-return]
 
     def pool(self, hidden_BLD: Tensor) -> Tensor:
-        """summary_BD of the text, made from its first token."""
+        """summary_BD of the text, from its first token."""
         if self.pooler is None:
             raise ConfigError("this model has no pooler (model.pooler = false)")
         return self.summary(self.pooler(hidden_BLD))  # type: ignore[no-any-return]
 
     def sentence(self, hidden_BLD: Tensor, ids_BL: Tensor) -> Tensor:
-        """sentence_BD: the mean over the real tokens; the cosine between two says how alike the texts are."""
+        """sentence_BD: the mean over the tokens without padding, to be compared by cosine similarity."""
         real_BL1 = (ids_BL != PAD)[:, :, None].to(hidden_BLD.dtype)
         return (hidden_BLD * real_BL1).sum(dim=1) / real_BL1.sum(dim=1).clamp(min=1)
 
-    def need(self, head: Part | None, name: str) -> Part:
+    def require_head(self, head: Part | None, name: str) -> Part:
+        """The head, or an error if the model was built without it."""
         if head is None:
-            there = ", ".join(map(repr, self.config.heads)) or "none"
-            raise ConfigError(f"this model has no head {name!r}; its heads (model.heads): {there}")
+            available = ", ".join(map(repr, self.config.heads)) or "none"
+            raise ConfigError(f"this model has no head {name!r}; its heads (model.heads): {available}")
         return head

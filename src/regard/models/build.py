@@ -1,4 +1,4 @@
-"""A model of the family that its settings name."""
+"""Builds the model that a config describes."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def build_model(config: FamilyConfig, initialise: bool = True) -> nn.Module:
 
 
 def translation_model(config: FamilyConfig, initialise: bool = True) -> TranslationModel:
-    """A model that translates; one of another kind is refused with the name of the command that it is for."""
-    return fitting(build_model(config, initialise), TranslationModel, config, "translate")  # type: ignore[type-abstract]
+    """A translation model; a model of another kind is refused, and the error names its command."""
+    return require_kind(build_model(config, initialise), TranslationModel, config, "translate")  # type: ignore[type-abstract]
 
 
-def fitting(model: nn.Module, kind: type[Kind], config: FamilyConfig, purpose: str) -> Kind:
-    """The model, if it is of this kind and so fit for `purpose`, a verb."""
+def require_kind(model: nn.Module, kind: type[Kind], config: FamilyConfig, purpose: str) -> Kind:
+    """The model, if it is of this class; else an error. `purpose` is a verb for the message, such as "translate"."""
     if isinstance(model, kind):
         return model
     raise ConfigError(f"a {config.family} model does not {purpose}: {config.use}")

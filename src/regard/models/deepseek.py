@@ -5,7 +5,7 @@ and its steps cheap. The rest is standard: pre-norm with RMSNorm and a final nor
 Left out: the multi-token prediction module (section 2.2), which serves training and speculative decoding and is not
 needed to run the model.
 
-Shapes: B batch, L length, D model, V vocabulary, R rows of texts being written.
+Shapes: B batch, L length, D model, V vocabulary, R rows = texts being generated.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from regard.core.residual import Residual
 from regard.core.taps import Tap
 from regard.models.language_model import LanguageModel, TextState
 
-SPREAD = 0.5  # of the weights at first, times d_model^-0.5: at the paper's width its 0.006 (section 4.2)
+INITIAL_STD = 0.5  # of the weights, times d_model^-0.5: at the paper's d_model, its 0.006 (section 4.2)
 
 
 class Layer(nn.Module):
-    """Latent attention over what stands before, then experts or one dense network: x + f(norm(x)) each."""
+    """Causal latent attention, then experts or a dense network, each as x + f(norm(x))."""
 
     def __init__(self, config: DeepSeekConfig, dense: bool) -> None:
         super().__init__()
@@ -41,13 +41,13 @@ class Layer(nn.Module):
         self.around_ffn = Residual(c.d_model, "pre", "rmsnorm", c.dropout, c.norm_eps)
 
     def forward(self, x_BLD: Tensor, mask_LM: Tensor | None, cache: LatentCache | None = None) -> Tensor:
-        seen = self.around_attention.before(x_BLD)
-        x_BLD = self.around_attention.after(x_BLD, self.attention(seen, mask_LM, cache))
+        normed = self.around_attention.before(x_BLD)
+        x_BLD = self.around_attention.after(x_BLD, self.attention(normed, mask_LM, cache))
         return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
 
 
 class DeepSeek(LanguageModel):
-    """ids to logits of the token after each. `begin` and `read` let a text grow token by token."""
+    """ids to logits of the next tokens. `begin` and `read` run it incrementally, with a cache."""
 
     def __init__(self, config: DeepSeekConfig, initialise: bool = True) -> None:
         super().__init__()
@@ -65,8 +65,8 @@ class DeepSeek(LanguageModel):
             self.initialise()
 
     def initialise(self) -> None:
-        """Normal weights of one small spread, which the paper has for all."""
-        spread = SPREAD * self.config.d_model**-0.5
+        """Normal weights with one small standard deviation for all, as in the paper."""
+        spread = INITIAL_STD * self.config.d_model**-0.5
         for module in self.modules():
             match module:
                 case Linear() | Embedding() | Router():
@@ -77,7 +77,7 @@ class DeepSeek(LanguageModel):
 
     @property
     def longest_text(self) -> int | None:
-        """Turning has no limit, but nothing beyond the lengths that it was trained on can be relied upon."""
+        """No limit: rotary positions have none, although quality drops beyond the training length."""
         return None
 
     def project(self, hidden_BLD: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class DeepSeek(LanguageModel):
         return self.embedded(self.dropout(x_BLD.to(self.compute_dtype or x_BLD.dtype)))  # type: ignore[no-any-return]
 
     def hidden(self, ids_BL: Tensor) -> Tensor:
-        """hidden_BLD at every place at once; each sees only itself and what stands before it."""
+        """hidden_BLD at all positions, with causal attention."""
         length = ids_BL.shape[1]
         x_BLD = self.embed(ids_BL)
         mask_LM = causal_mask(length, length, ids_BL.device)
@@ -97,13 +97,13 @@ class DeepSeek(LanguageModel):
         return self.last(self.last_norm(x_BLD))  # type: ignore[no-any-return]
 
     def begin(self, rows: int, max_length: int) -> TextState:
-        """Nothing read yet, and room for `max_length` tokens a row."""
+        """An empty state, with caches for `max_length` tokens per row."""
         weight = self.embedding.weight
         like = weight.new_empty(0, dtype=self.compute_dtype or weight.dtype)
         return TextState([layer.attention.new_cache(rows, max_length, like) for layer in self.layers])  # type: ignore[union-attr, operator]
 
     def read(self, ids_RL: Tensor, state: TextState) -> Tensor:
-        """hidden_RLD of these tokens, which stand after what `state` has read."""
+        """hidden_RLD of these tokens, which follow those that `state` has read."""
         start, length = state.length, ids_RL.shape[1]
         x_RLD = self.embed(ids_RL)
         mask_LM = causal_mask(length, start + length, ids_RL.device) if length > 1 else None

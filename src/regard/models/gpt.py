@@ -1,10 +1,10 @@
-"""GPT: the Transformer's decoder alone, which goes on with a text (Radford et al. 2018, 2019; Brown et al. 2020).
+"""GPT: the decoder-only Transformer (Radford et al. 2018, 2019; Brown et al. 2020).
 
-GPT-2's shape: without an encoder there is nothing to look at but what stands before; learned positions; the norms
-stand before the sublayers, and one more after the last; GELU in its tanh form; one matrix for embeddings and output.
-GPT-3 is the same at other sizes, but for every second layer's attention, which is sparse there and dense here.
+GPT-2's architecture: causal self-attention, no cross-attention; learned positions; pre-norm and a final norm; the tanh
+approximation of GELU; one matrix for embeddings and output. GPT-3 differs in its sizes, and in every second layer's
+attention, which is sparse there and dense here.
 
-Shapes: B batch, L length, D model, V vocabulary, R rows of texts being written.
+Shapes: B batch, L length, D model, V vocabulary, R rows = texts being generated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from regard.core.residual import Residual
 from regard.core.taps import Tap
 from regard.models.language_model import LanguageModel, TextState
 
-SPREAD = 0.02  # of the weights at first
+INITIAL_STD = 0.02  # of the weights
 
 
 def build_residual(config: GptConfig) -> Residual:
@@ -34,7 +34,7 @@ def build_residual(config: GptConfig) -> Residual:
 
 
 class Layer(nn.Module):
-    """Self-attention over what stands before, then the feed-forward network: x + f(norm(x)) each."""
+    """Causal self-attention, then the feed-forward network, each as x + f(norm(x))."""
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
@@ -44,13 +44,13 @@ class Layer(nn.Module):
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
     def forward(self, x_BLD: Tensor, mask_LM: Tensor | None, cache: GrowingCache | None = None) -> Tensor:
-        seen = self.around_attention.before(x_BLD)
-        x_BLD = self.around_attention.after(x_BLD, self.attention(seen, mask=mask_LM, cache=cache))
+        normed = self.around_attention.before(x_BLD)
+        x_BLD = self.around_attention.after(x_BLD, self.attention(normed, mask=mask_LM, cache=cache))
         return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
 
 
 class Gpt(LanguageModel):
-    """ids to logits of the token after each. `begin` and `read` let a text grow token by token."""
+    """ids to logits of the next tokens. `begin` and `read` run it incrementally, with a cache."""
 
     def __init__(self, config: GptConfig, initialise: bool = True) -> None:
         super().__init__()
@@ -66,25 +66,25 @@ class Gpt(LanguageModel):
             self.initialise()
 
     def initialise(self) -> None:
-        """Small normal weights; what adds to the residual stream smaller still, the more layers add to it."""
+        """Small normal weights; those that write to the residual stream are scaled down by √(number of sublayers)."""
         n_additions = 2 * self.config.n_layers
         for name, module in self.named_modules():
             match module:
                 case Linear():
                     adds = name.endswith(("attention.out", "ffn.down", "shared.down"))
-                    nn.init.normal_(module.weight, std=SPREAD * (n_additions**-0.5 if adds else 1.0))
+                    nn.init.normal_(module.weight, std=INITIAL_STD * (n_additions**-0.5 if adds else 1.0))
                     nn.init.zeros_(module.bias)
                 case Experts():
-                    nn.init.normal_(module.up_weight, std=SPREAD)
-                    nn.init.normal_(module.down_weight, std=SPREAD * n_additions**-0.5)
+                    nn.init.normal_(module.up_weight, std=INITIAL_STD)
+                    nn.init.normal_(module.down_weight, std=INITIAL_STD * n_additions**-0.5)
                 case Embedding() | Router():
-                    nn.init.normal_(module.weight, std=SPREAD)
+                    nn.init.normal_(module.weight, std=INITIAL_STD)
                 case LearnedPositions():
-                    nn.init.normal_(module.table_LD, std=SPREAD)
+                    nn.init.normal_(module.table_LD, std=INITIAL_STD)
 
     @property
     def longest_text(self) -> int | None:
-        """The most tokens that are seen at once."""
+        """The context length, in tokens."""
         return self.config.max_positions
 
     def project(self, hidden_BLD: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class Gpt(LanguageModel):
         return self.embedded(self.dropout(x_BLD.to(self.compute_dtype or x_BLD.dtype)))  # type: ignore[no-any-return]
 
     def hidden(self, ids_BL: Tensor) -> Tensor:
-        """hidden_BLD at every place at once; each sees only itself and what stands before it."""
+        """hidden_BLD at all positions, with causal attention."""
         length = ids_BL.shape[1]
         x_BLD = self.embed(ids_BL, 0)
         mask_LM = causal_mask(length, length, ids_BL.device)
@@ -104,13 +104,13 @@ class Gpt(LanguageModel):
         return self.last(self.last_norm(x_BLD))  # type: ignore[no-any-return]
 
     def begin(self, rows: int, max_length: int) -> TextState:
-        """Nothing read yet, and room for `max_length` tokens a row."""
+        """An empty state, with caches for `max_length` tokens per row."""
         weight = self.embedding.weight
         like = weight.new_empty(0, dtype=self.compute_dtype or weight.dtype)
         return TextState([layer.attention.new_cache(rows, max_length, like) for layer in self.layers])  # type: ignore[union-attr, operator]
 
     def read(self, ids_RL: Tensor, state: TextState) -> Tensor:
-        """hidden_RLD of these tokens, which stand after what `state` has read."""
+        """hidden_RLD of these tokens, which follow those that `state` has read."""
         start, length = state.length, ids_RL.shape[1]
         x_RLD = self.embed(ids_RL, start)
         mask_LM = causal_mask(length, start + length, ids_RL.device) if length > 1 else None

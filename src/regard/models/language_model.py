@@ -1,9 +1,9 @@
-"""What trainer and generation ask of a model that goes on with a text, of whatever family.
+"""The interface of a language model, of any family, for the trainer and for generation.
 
-A base class and not a `Protocol`, as in translation.py. There is no padding to tell such a model of: each place looks
-back only, so that what is put after a shorter text of a batch changes nothing of it.
+A base class rather than a `Protocol`, as in translation_model.py. Padding needs no mask: attention is causal, so what
+follows a shorter text in a batch does not affect it.
 
-Shapes: B batch, L length, D model, V vocabulary, R rows of texts being written.
+Shapes: B batch, L length, D model, V vocabulary, R rows = texts being generated.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from regard.core.embeddings import Embedding
 
 
 class LanguageModel(nn.Module, ABC):
-    """ids to logits of the token after each, whole texts at once or part by part."""
+    """ids to logits of the next tokens, for whole texts or incrementally."""
 
-    # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
+    # Dtype of the activations; None: that of the weights. Training in bf16 sets it and keeps float32 weights.
     compute_dtype: torch.dtype | None
-    # The projection on the vocabulary: the loss takes its matrix and never forms the logits.
+    # The projection to the vocabulary: the loss uses its matrix and never stores the logits of a batch.
     output: Embedding
 
     @property
     @abstractmethod
     def longest_text(self) -> int | None:
-        """The most tokens that are seen at once; None: no limit."""
+        """The context length, in tokens; None: no limit."""
 
     @abstractmethod
     def hidden(self, ids_BL: Tensor) -> Tensor:
-        """What stands before the projection on the vocabulary: hidden_BLD, each place blind to what follows it."""
+        """hidden_BLD, the input of the projection to the vocabulary. A position does not depend on later ones."""
 
     @abstractmethod
     def project(self, hidden_BLD: Tensor) -> Tensor:
@@ -43,23 +43,23 @@ class LanguageModel(nn.Module, ABC):
 
     @abstractmethod
     def begin(self, rows: int, max_length: int) -> Any:
-        """A state with nothing read yet, and room for `max_length` tokens in each row. It can be reordered."""
+        """An empty state for up to `max_length` tokens per row. It has the method `reorder`."""
 
     @abstractmethod
     def read(self, ids_RL: Tensor, state: Any) -> Tensor:
-        """Go on from where `state` stands, with one token or many a row: hidden_RLD."""
+        """hidden_RLD of these tokens, one or more per row, which follow those that `state` has read."""
 
     def forward(self, ids_BL: Tensor) -> Tensor:
-        """logits_BLV of the token after each place."""
+        """logits_BLV of the token after each position."""
         return self.project(self.hidden(ids_BL))
 
     def step(self, tokens_R: Tensor, state: Any) -> Tensor:
-        """Feed one token a row; logits_RV of the next."""
+        """Feed one token per row; logits_RV of the next."""
         return self.project(self.read(tokens_R[:, None], state))[:, 0]
 
 
 class TextState:
-    """What is remembered of the text so far, layer by layer: keys and values, or what they are made from."""
+    """The caches of all layers for the text so far: keys and values, or the latent vectors that they come from."""
 
     def __init__(self, layers: Sequence[GrowingCache | LatentCache]) -> None:
         self.layers = list(layers)
@@ -69,6 +69,6 @@ class TextState:
         return self.layers[0].length
 
     def reorder(self, rows_R: Tensor) -> None:
-        """Keep these rows in this order."""
+        """Select these rows, in this order."""
         for cache in self.layers:
             cache.reorder(rows_R)

@@ -1,4 +1,4 @@
-"""A model with the weights of its folder, ready for use."""
+"""Builds a model and loads the weights of its folder."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from torch import nn
 from regard.config import FamilyConfig
 from regard.errors import ModelFolderError
 from regard.model_folder.folder import read_weights
-from regard.models.build import Kind, build_model, fitting
+from regard.models.build import Kind, build_model, require_kind
 
 
 def read_model(folder: Path, config: FamilyConfig, kind: type[Kind], purpose: str) -> Kind:
-    """The model of `folder`, which must be of this kind, to be fit for `purpose`, a verb."""
-    model = fitting(build_model(config, initialise=False), kind, config, purpose)
-    take_weights(model, folder)
+    """The model of `folder`, which must be of this class; `purpose` is a verb for the error, such as "translate"."""
+    model = require_kind(build_model(config, initialise=False), kind, config, purpose)
+    load_weights(model, folder)
     return model.eval().requires_grad_(False)
 
 
-def take_weights(model: nn.Module, folder: Path) -> None:
-    """Give a model the weights of a folder, which must all fit."""
+def load_weights(model: nn.Module, folder: Path) -> None:
+    """Load the weights of a folder into a model; all names and shapes must match."""
     weights = {name: torch.from_numpy(array) for name, array in read_weights(folder).items()}
     expected = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     if expected != {name: tuple(weight.shape) for name, weight in weights.items()}:

@@ -1,13 +1,13 @@
-"""T5, the text-to-text Transformer (Raffel et al. 2020): every task is a text that goes in and a text that comes out.
+"""T5, the text-to-text Transformer (Raffel et al. 2020): every task has a text as input and a text as output.
 
-Where it differs from the paper's model (their section 2.1, and the released weights):
+Differences from the model of the 2017 paper (T5's section 2.1, and the released weights):
 
-- Positions are numbers added to the scores, one a head and bucket of distances; all layers of a stack share the first
-  one's. Cross-attention has none.
-- The norm stands before each sublayer, and is RMSNorm; nothing has a bias.
-- The scores are not divided by sqrt(head size): the first values of W_Q are smaller instead, by as much.
-- The heads' size is a setting of its own.
-- Embeddings are not scaled; where the output shares their matrix, what goes into it is, by d_model^-0.5.
+- Positions are biases added to the scores, one per head and distance bucket; all layers of a stack share them.
+  Cross-attention has none.
+- Pre-norm with RMSNorm; no biases in linear layers.
+- The scores are not divided by sqrt(head size): W_Q is initialised smaller by that factor instead.
+- The head size is a separate setting.
+- Embeddings are not scaled; if the output is tied to them, its input is scaled by d_model^-0.5.
 
 Shapes: B batch, L target length, M source length, D model, V vocabulary, R rows of a search.
 """
@@ -51,7 +51,7 @@ def build_residual(config: T5Config) -> Residual:
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention over the source, then the feed-forward network: x + f(norm(x)) each."""
+    """Self-attention over the source, then the feed-forward network, each as x + f(norm(x))."""
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
@@ -59,8 +59,8 @@ class EncoderLayer(nn.Module):
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
     def forward(self, x_BMD: Tensor, mask: Tensor, bias: Tensor | None) -> Tensor:
-        seen = self.around_attention.before(x_BMD)
-        x_BMD = self.around_attention.after(x_BMD, self.attention(seen, mask=mask, bias=bias))
+        normed = self.around_attention.before(x_BMD)
+        x_BMD = self.around_attention.after(x_BMD, self.attention(normed, mask=mask, bias=bias))
         return self.around_ffn.after(x_BMD, self.ffn(self.around_ffn.before(x_BMD)))
 
 
@@ -90,16 +90,16 @@ class DecoderLayer(nn.Module):
         own: GrowingCache | None = None,
         memory: FixedCache | None = None,
     ) -> Tensor:
-        """`own` and `memory` are the caches of a search; training and tracing go without."""
-        seen = self.around_attention.before(x_BLD)
-        x_BLD = self.around_attention.after(x_BLD, self.attention(seen, mask=mask, bias=bias, cache=own))
-        seen = self.around_cross.before(x_BLD)
-        x_BLD = self.around_cross.after(x_BLD, self.cross(seen, memory_BMD, memory_mask, cache=memory))
+        """`own` and `memory` are the caches of a search; None in training and tracing."""
+        normed = self.around_attention.before(x_BLD)
+        x_BLD = self.around_attention.after(x_BLD, self.attention(normed, mask=mask, bias=bias, cache=own))
+        normed = self.around_cross.before(x_BLD)
+        x_BLD = self.around_cross.after(x_BLD, self.cross(normed, memory_BMD, memory_mask, cache=memory))
         return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
 
 
 class T5(TranslationModel):
-    """ids to logits. `encode` and `decode` are its halves; `begin` and `step` let a search go word by word."""
+    """ids to logits. `encode` and `decode` are its halves; `begin` and `step` decode token by token."""
 
     def __init__(self, config: T5Config, initialise: bool = True) -> None:
         super().__init__()
@@ -121,9 +121,9 @@ class T5(TranslationModel):
             self.initialise()
 
     def initialise(self) -> None:
-        """Normal weights that keep variances at 1, the queries' also making up for what the scores are not divided by.
+        """Normal weights that keep the variance at 1; W_Q is smaller, because the scores are not divided.
 
-        An output that is not scaled gets small weights instead, so that the first guesses are even ones.
+        An unscaled output gets small weights, so that the initial predictions are nearly uniform.
         """
         c = self.config
         inner = c.n_heads * c.head_size
@@ -157,7 +157,7 @@ class T5(TranslationModel):
         return self.project(self.hidden(src_BM, tgt_BL))
 
     def hidden(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
-        """What stands before the projection on the vocabulary: hidden_BLD."""
+        """hidden_BLD, the input of the projection to the vocabulary."""
         return self.decode(tgt_BL, self.encode(src_BM), padding_mask(src_BM, PAD))
 
     def project(self, hidden_BLD: Tensor) -> Tensor:
@@ -168,7 +168,7 @@ class T5(TranslationModel):
         return self.dropout(x_BLD.to(self.compute_dtype or x_BLD.dtype))  # type: ignore[no-any-return]
 
     def encode(self, src_BM: Tensor) -> Tensor:
-        """memory_BMD: the source, each token seen in the light of all the others."""
+        """memory_BMD: the encoder output, one vector per source token."""
         x_BMD = self.src_embedded(self.embed(src_BM))
         mask = padding_mask(src_BM, PAD)
         bias = self.src_positions.bias(src_BM.shape[1], src_BM.shape[1])
@@ -177,7 +177,7 @@ class T5(TranslationModel):
         return self.memory(self.dropout(self.encoder_norm(x_BMD)))  # type: ignore[no-any-return]
 
     def decode(self, tgt_BL: Tensor, memory_BMD: Tensor, memory_mask: Tensor) -> Tensor:
-        """hidden_BLD at every target position at once; each sees only itself and what stands before it."""
+        """hidden_BLD at all target positions, with causal self-attention."""
         length = tgt_BL.shape[1]
         x_BLD = self.tgt_embedded(self.embed(tgt_BL))
         mask = causal_mask(length, length, tgt_BL.device)
@@ -187,19 +187,19 @@ class T5(TranslationModel):
         return self.finish(x_BLD)
 
     def finish(self, x_BLD: Tensor) -> Tensor:
-        """The stream as the output takes it."""
+        """From the residual stream after the last layer to the input of the output projection."""
         hidden_BLD = self.dropout(self.decoder_norm(x_BLD))
         return hidden_BLD * self.config.d_model**-0.5 if self.config.scale_output else hidden_BLD  # type: ignore[no-any-return]
 
     def begin(self, src_BM: Tensor, max_length: int) -> DecoderCaches:
-        """Encode, and make room for `max_length` target tokens; one row a sentence."""
+        """Encode, and create caches for `max_length` target tokens; one row per sentence."""
         memory_BMD = self.encode(src_BM)
         own = [layer.attention.new_cache(len(src_BM), max_length, memory_BMD) for layer in self.decoder]  # type: ignore[union-attr, operator]
         memories = [FixedCache(*layer.cross.keys_and_values(memory_BMD)) for layer in self.decoder]  # type: ignore[union-attr, operator]
         return DecoderCaches(own, memories, padding_mask(src_BM, PAD))
 
     def step(self, tokens_R: Tensor, state: DecoderCaches) -> Tensor:
-        """Feed one token a row; logits_RV of the next."""
+        """Feed one token per row; logits_RV of the next."""
         x_R1D = self.tgt_embedded(self.embed(tokens_R[:, None]))
         bias = self.tgt_positions.bias(1, state.length + 1)
         for layer, own, memory in zip(self.decoder, state.own, state.memories, strict=True):

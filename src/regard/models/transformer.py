@@ -1,9 +1,9 @@
-"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), whole.
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017).
 
-An encoder reads the source; a decoder writes the target, looking at what it has written and at the source.
-With the default settings this is the paper's model: post-norm, sinusoids, ReLU, one embedding matrix. Pre-norm,
-the other positions, norms and feed-forwards, experts among them, are choices of `TransformerConfig`. Pre-norm
-stacks end in one more norm.
+The encoder maps the source to vectors; the decoder generates the target token by token, attending to the tokens so far
+and to the encoder output. With the default settings this is the paper's model: post-norm, sinusoidal positions, ReLU,
+one embedding matrix. `TransformerConfig` selects pre-norm, other positions, norms and feed-forward networks, and
+mixtures of experts. A pre-norm stack ends with one more norm.
 
 Shapes: B batch, L target length, M source length, D model, V vocabulary, R rows of a search.
 """
@@ -53,8 +53,8 @@ class EncoderLayer(nn.Module):
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
     def forward(self, x_BMD: Tensor, mask: Tensor, bias: Tensor | None, positions: Positions) -> Tensor:
-        seen = self.around_attention.before(x_BMD)
-        x_BMD = self.around_attention.after(x_BMD, self.attention(seen, None, mask, bias, positions))
+        normed = self.around_attention.before(x_BMD)
+        x_BMD = self.around_attention.after(x_BMD, self.attention(normed, None, mask, bias, positions))
         return self.around_ffn.after(x_BMD, self.ffn(self.around_ffn.before(x_BMD)))
 
 
@@ -83,21 +83,21 @@ class DecoderLayer(nn.Module):
         own: GrowingCache | None = None,
         memory: FixedCache | None = None,
     ) -> Tensor:
-        """`own` and `memory` are the caches of a search; training and tracing go without."""
-        seen = self.around_attention.before(x_BLD)
-        x_BLD = self.around_attention.after(x_BLD, self.attention(seen, None, mask, bias, positions, own))
-        seen = self.around_cross.before(x_BLD)
-        x_BLD = self.around_cross.after(x_BLD, self.cross(seen, memory_BMD, memory_mask, cache=memory))
+        """`own` and `memory` are the caches of a search; None in training and tracing."""
+        normed = self.around_attention.before(x_BLD)
+        x_BLD = self.around_attention.after(x_BLD, self.attention(normed, None, mask, bias, positions, own))
+        normed = self.around_cross.before(x_BLD)
+        x_BLD = self.around_cross.after(x_BLD, self.cross(normed, memory_BMD, memory_mask, cache=memory))
         return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
 
 
 class Transformer(TranslationModel):
-    """ids to logits. `encode` and `decode` are its halves; `begin` and `step` let a search go word by word."""
+    """ids to logits. `encode` and `decode` are its halves; `begin` and `step` decode token by token."""
 
     def __init__(self, config: TransformerConfig, initialise: bool = True) -> None:
         super().__init__()
         self.config = config
-        # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
+        # Dtype of the activations; None: that of the weights. Training in bf16 sets it and keeps float32 weights.
         self.compute_dtype: torch.dtype | None = None
         self.tgt_embedding, self.src_embedding, self.output = build_embeddings(
             config.tie_embeddings, config.src_vocab_size, config.tgt_vocab_size, config.d_model
@@ -142,7 +142,7 @@ class Transformer(TranslationModel):
 
     @property
     def longest_target(self) -> int | None:
-        """The most tokens a target may have; None: no limit."""
+        """The maximum length of a target, in tokens; None: no limit."""
         return self.config.max_positions if self.config.position == "learned" else None
 
     def forward(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ class Transformer(TranslationModel):
         return self.project(self.hidden(src_BM, tgt_BL))
 
     def hidden(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
-        """What stands before the projection on the vocabulary: hidden_BLD."""
+        """hidden_BLD, the input of the projection to the vocabulary."""
         return self.decode(tgt_BL, self.encode(src_BM), padding_mask(src_BM, PAD))
 
     def project(self, hidden_BLD: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class Transformer(TranslationModel):
         return self.dropout(x_BLD.to(self.compute_dtype or x_BLD.dtype))  # type: ignore[no-any-return]
 
     def encode(self, src_BM: Tensor) -> Tensor:
-        """memory_BMD: the source, each token seen in the light of all the others."""
+        """memory_BMD: the encoder output, one vector per source token."""
         x_BMD = self.src_embedded(self.embed(self.src_embedding, self.src_positions, src_BM))
         mask = padding_mask(src_BM, PAD)
         bias = self.src_positions.bias(src_BM.shape[1], src_BM.shape[1])
@@ -170,7 +170,7 @@ class Transformer(TranslationModel):
         return self.memory(self.encoder_norm(x_BMD))  # type: ignore[no-any-return]
 
     def decode(self, tgt_BL: Tensor, memory_BMD: Tensor, memory_mask: Tensor) -> Tensor:
-        """hidden_BLD at every target position at once; each sees only itself and what stands before it."""
+        """hidden_BLD at all target positions, with causal self-attention."""
         length = tgt_BL.shape[1]
         x_BLD = self.tgt_embedded(self.embed(self.tgt_embedding, self.tgt_positions, tgt_BL))
         mask = causal_mask(length, length, tgt_BL.device)
@@ -180,18 +180,18 @@ class Transformer(TranslationModel):
         return self.finish(x_BLD)
 
     def finish(self, x_BLD: Tensor) -> Tensor:
-        """The stream as the output takes it."""
+        """From the residual stream after the last layer to the input of the output projection."""
         return self.decoder_norm(x_BLD)  # type: ignore[no-any-return]
 
     def begin(self, src_BM: Tensor, max_length: int) -> DecoderCaches:
-        """Encode, and make room for `max_length` target tokens; one row a sentence."""
+        """Encode, and create caches for `max_length` target tokens; one row per sentence."""
         memory_BMD = self.encode(src_BM)
         own = [layer.attention.new_cache(len(src_BM), max_length, memory_BMD) for layer in self.decoder]  # type: ignore[union-attr, operator]
         memories = [FixedCache(*layer.cross.keys_and_values(memory_BMD)) for layer in self.decoder]  # type: ignore[union-attr, operator]
         return DecoderCaches(own, memories, padding_mask(src_BM, PAD))
 
     def step(self, tokens_R: Tensor, state: DecoderCaches) -> Tensor:
-        """Feed one token a row; logits_RV of the next."""
+        """Feed one token per row; logits_RV of the next."""
         start = state.length
         x_R1D = self.tgt_embedded(self.embed(self.tgt_embedding, self.tgt_positions, tokens_R[:, None], start))
         bias = self.tgt_positions.bias(1, start + 1)

@@ -1,7 +1,7 @@
-"""What trainer, search, scoring and trace ask of a model that translates, of whatever family.
+"""The interface of a translation model, of any family, for the trainer, search, scoring and trace.
 
-A base class and not a `Protocol`, because all of them also ask that it is an `nn.Module` (its parameters, its taps,
-its device), and Python's types cannot say "this module, with these methods" in any other way.
+A base class rather than a `Protocol`, because they also need an `nn.Module` (its parameters, its taps, its device), and
+Python's type system has no intersection of a class and a protocol.
 
 Shapes: B batch, L target length, M source length, D model, V vocabulary, R rows of a search.
 """
@@ -20,11 +20,11 @@ from regard.core.embeddings import Embedding
 class TranslationModel(nn.Module, ABC):
     """ids to logits, whole targets at once or step by step."""
 
-    # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
+    # Dtype of the activations; None: that of the weights. Training in bf16 sets it and keeps float32 weights.
     compute_dtype: torch.dtype | None
-    # The projection on the vocabulary: the loss takes its matrix and never forms the logits.
+    # The projection to the vocabulary: the loss uses its matrix and never stores the logits of a batch.
     output: Embedding
-    # A number a word that is added to the logits, where the settings ask for it.
+    # One bias per token, added to the logits, if the config has one.
     output_bias: nn.Parameter | None
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class TranslationModel(nn.Module, ABC):
     @property
     @abstractmethod
     def longest_target(self) -> int | None:
-        """The most tokens a target may have; None: no limit."""
+        """The maximum length of a target, in tokens; None: no limit."""
 
     @abstractmethod
     def forward(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ class TranslationModel(nn.Module, ABC):
 
     @abstractmethod
     def hidden(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
-        """What stands before the projection on the vocabulary: hidden_BLD, each place blind to what follows it."""
+        """hidden_BLD, the input of the projection to the vocabulary. A position does not depend on later ones."""
 
     @abstractmethod
     def project(self, hidden_BLD: Tensor) -> Tensor:
@@ -50,8 +50,10 @@ class TranslationModel(nn.Module, ABC):
 
     @abstractmethod
     def begin(self, src_BM: Tensor, max_length: int) -> Any:
-        """Encode, and make room for `max_length` target tokens; one row a sentence. A state that can be reordered."""
+        """Encode, and return a state for up to `max_length` target tokens, with one row per sentence, which has the
+        method `reorder`.
+        """
 
     @abstractmethod
     def step(self, tokens_R: Tensor, state: Any) -> Tensor:
-        """Feed one token a row; logits_RV of the next."""
+        """Feed one token per row; logits_RV of the next."""

@@ -1,11 +1,11 @@
-"""The Vision Transformer (Dosovitskiy et al. 2021): an image as a sentence whose words are its patches.
+"""The Vision Transformer (Dosovitskiy et al. 2021): an encoder over the patches of an image.
 
-The image is cut into squares, each of which a linear map makes into a vector; a trained vector, the class token, is put
-before them; positions are learned. Then come the layers of an encoder, with the norms before the sublayers, one more
-after the last, and GELU. What the class token has become is what the classes are read from. Deviation: one linear map
-is the head, as in the paper's fine-tuning; its pre-training has a hidden layer there.
+The image is cut into square patches, each mapped to a vector by a linear layer; a learned vector, the class token,
+comes before them; positions are learned. The encoder is pre-norm with a final norm, and GELU. The head classifies the
+output vector of the class token. Deviation: the head is one linear layer, as in the paper's fine-tuning; in its
+pre-training it has a hidden layer.
 
-Shapes: B batch, C channels, Y rows of pixels, X columns, N patches, L = N + 1 places, D model, H heads, O classes.
+Shapes: B batch, C channels, Y rows of pixels, X columns, N patches, L = N + 1 positions, D model, H heads, O classes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from regard.core.positions import LearnedPositions
 from regard.core.residual import Residual
 from regard.core.taps import Tap
 
-SPREAD = 0.02  # of the weights at first
+INITIAL_STD = 0.02  # of the positions and the class token
 
 
 class Layer(nn.Module):
-    """Self-attention over all patches and the class token, then the feed-forward network: x + f(norm(x)) each."""
+    """Self-attention over all patches and the class token, then the feed-forward network, each as x + f(norm(x))."""
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Layer(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """W · patch + b for each patch, the class token before them.   image_BCYX in, BLD out."""
+    """W · patch + b for each patch, after the class token.   image_BCYX in, BLD out."""
 
     def __init__(self, d_model: int, patch_size: int, channels: int) -> None:
         super().__init__()
@@ -53,27 +53,27 @@ class PatchEmbedding(nn.Module):
 
     def forward(self, image_BCYX: Tensor) -> Tensor:
         class_token_B1D = self.class_token_D.to(image_BCYX.dtype).expand(len(image_BCYX), 1, -1)
-        return torch.cat([class_token_B1D, self.patches(cut(image_BCYX, self.patch_size))], dim=1)
+        return torch.cat([class_token_B1D, self.patches(cut_patches(image_BCYX, self.patch_size))], dim=1)
 
 
-def cut(image_BCYX: Tensor, size: int) -> Tensor:
-    """BNP: the image's squares row by row, each with all its pixels, channel after channel."""
+def cut_patches(image_BCYX: Tensor, size: int) -> Tensor:
+    """BNP: the patches row by row, each with all its pixels, channel after channel."""
     batch, channels, height, width = image_BCYX.shape
     squares = image_BCYX.reshape(batch, channels, height // size, size, width // size, size)
     return squares.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
 
 
 class ClassHead(Linear):
-    """From what the class token has become to the logits of the classes."""
+    """From the output vector of the class token to the logits of the classes."""
 
 
 class ViT(nn.Module):
-    """image_BCYX, its pixels already (value − mean) / std, to logits_BO of the classes."""
+    """image_BCYX, with pixels normalised to (value − mean) / std, to logits_BO of the classes."""
 
     def __init__(self, config: ViTConfig, initialise: bool = True) -> None:
         super().__init__()
         self.config = config
-        # The activations' precision; None: the weights'. Training in bf16 sets it and keeps float32 weights.
+        # Dtype of the activations; None: that of the weights. Training in bf16 sets it and keeps float32 weights.
         self.compute_dtype: torch.dtype | None = None
         self.embedding = PatchEmbedding(config.d_model, config.patch_size, config.channels)
         self.positions = LearnedPositions(config.d_model, (config.image_size // config.patch_size) ** 2 + 1)
@@ -86,7 +86,7 @@ class ViT(nn.Module):
             self.initialise()
 
     def initialise(self) -> None:
-        """Xavier for the matrices; positions and class token small; the head at zero, so that no class is preferred."""
+        """Xavier for the matrices; small positions and class token; a zero head, so that no class is preferred."""
         for module in self.modules():
             match module:
                 case Linear():
@@ -98,26 +98,26 @@ class ViT(nn.Module):
                 case Router():
                     nn.init.xavier_uniform_(module.weight)
                 case LearnedPositions():
-                    nn.init.normal_(module.table_LD, std=SPREAD)
+                    nn.init.normal_(module.table_LD, std=INITIAL_STD)
                 case PatchEmbedding():
-                    nn.init.normal_(module.class_token_D, std=SPREAD)
+                    nn.init.normal_(module.class_token_D, std=INITIAL_STD)
         nn.init.zeros_(self.head.weight)
 
     @property
     def patches_across(self) -> int:
-        """How many patches stand side by side, and as many above each other."""
+        """The number of patches per row and per column."""
         return self.config.image_size // self.config.patch_size
 
     def forward(self, image_BCYX: Tensor) -> Tensor:
-        """logits_BO, read from the class token."""
+        """logits_BO, from the class token."""
         return self.logits(self.head(self.hidden(image_BCYX)[:, 0]))  # type: ignore[no-any-return]
 
     def hidden(self, image_BCYX: Tensor) -> Tensor:
-        """What the class token (place 0) and the patches have become: hidden_BLD."""
+        """hidden_BLD: the output vectors of the class token (position 0) and the patches."""
         c = self.config
         if image_BCYX.shape[1:] != (c.channels, c.image_size, c.image_size):
-            wanted, given = (c.channels, c.image_size, c.image_size), tuple(image_BCYX.shape[1:])
-            raise ValueError(f"this model's images are {wanted}: channels, height, width; not {given}")
+            expected, given = (c.channels, c.image_size, c.image_size), tuple(image_BCYX.shape[1:])
+            raise ValueError(f"this model takes images of (channels, height, width) = {expected}, not {given}")
         image_BCYX = image_BCYX.to(self.compute_dtype or self.head.weight.dtype)
         x_BLD = self.embedded(self.dropout(self.positions.add(self.embedding(image_BCYX), 0)))
         for layer in self.layers:

@@ -85,7 +85,7 @@ class ModelTranslator(TranslatorBase):
     @property
     def searcher(self) -> SearchModel[Any]:
         """The engine, or the model itself while one of its taps is observed: the engine has no taps."""
-        return self.model if any(tap.heard for tap in self.taps) else self.engine
+        return self.model if any(tap.hooked for tap in self.taps) else self.engine
 
     def translate(
         self,

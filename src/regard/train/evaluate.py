@@ -12,7 +12,7 @@ from regard.data.prepare import Say
 from regard.errors import ConfigError, DataError
 from regard.model_folder.atomic import default_cache
 from regard.model_folder.folder import read_description
-from regard.models.load import take_weights
+from regard.models.load import load_weights
 from regard.train.reports import ValidationReport
 from regard.train.tasks import build_task, prepare_run
 
@@ -31,5 +31,5 @@ def evaluate_model(folder: Path, run: RunConfig, split: str, say: Say) -> Valida
     task = build_task(run, prepared, torch.device("cpu"), say)
     if not task.has_validation:
         raise DataError(f"the recipe's {split} data is empty")
-    take_weights(task.model, folder)
+    load_weights(task.model, folder)
     return task.validate(0, 0)

@@ -15,7 +15,7 @@ from regard.data.batches import DataPosition
 from regard.data.texts import Ids, PreparedTexts, Windows, cut_evenly
 from regard.decode.generate import ENDED, SamplingOptions, generate
 from regard.model_folder.folder import ModelDescription
-from regard.models.build import build_model, fitting
+from regard.models.build import build_model, require_kind
 from regard.models.language_model import LanguageModel
 from regard.train.loss import SummedLoss, vocabulary_loss
 from regard.train.reports import Sample, ValidationReport
@@ -43,7 +43,7 @@ class LanguageModelingTask(NoProbes):
     def __init__(self, run: RunConfig, prepared: PreparedTexts, device: torch.device) -> None:
         self.run, self.device, self.tokenizer = run, device, prepared.lexicon
         model = build_model(run.model)
-        self.model: LanguageModel = fitting(model, LanguageModel, run.model, "generate text").to(device)  # type: ignore[type-abstract]
+        self.model: LanguageModel = require_kind(model, LanguageModel, run.model, "generate text").to(device)  # type: ignore[type-abstract]
         self.lead = self.tokenizer.prompt("")  # the same prefix as in generation
         length = window_length(run, self.model.longest_text) + 1 - len(self.lead)
         rows = run.train.batch_tokens // length

@@ -1,12 +1,12 @@
-"""The loss over the vocabulary, its gradient fused in, a slice of rows at a time.
+"""The loss over the vocabulary, fused with its gradient, a slice of rows at a time.
 
-Cross-entropy against a target smoothed by ε (the paper, section 5.4): 1 − ε on the right token, ε spread evenly.
-With R-Drop (Liang et al. 2021) the batch goes through the model twice, and the two predictions of each position
-are also pulled together by α times half the symmetric Kullback–Leibler divergence.
+Label-smoothed cross-entropy (the paper, section 5.4): the target probability is 1 − ε for the right token, and ε is
+uniform over the vocabulary. With R-Drop (Liang et al. 2021) the batch passes through the model twice, and α times half
+the symmetric Kullback–Leibler divergence of the two predictions of each position is added.
 
-The logits of a whole batch are its largest tensor by far, so they never exist: each slice is projected, its loss
-and gradient are computed, and only the gradients of the hidden vectors and of the matrix are kept. The even part
-of the smoothing never touches a logit: its loss is −ε · (h · mean row of the matrix − log-sum-exp), and its
+The logits of a whole batch would be the largest tensor by far, so they are never stored: each slice is projected, its
+loss and gradient are computed, and only the gradients by the hidden vectors and the matrix are kept. The uniform part
+of the smoothing does not touch the logits: its loss is −ε · (h · mean row of the matrix − log-sum-exp), and its
 gradient is that row.
 
 Shapes: N target positions (padding left out), P passes over them (1, or 2 with R-Drop), D model, V vocabulary, C rows
@@ -26,8 +26,8 @@ from regard.core.int8 import fits
 from regard.train.loss_kernels import slice_loss
 from regard.train.vocabulary_matmul import Int8Products, PlainProducts
 
-SLICE = 512  # rows: fewer are slower; more gain little and hold more logits at once
-# The last slice gets empty rows up to a multiple: the code of products of ever new sizes would fill oneDNN's cache.
+SLICE = 512  # rows: fewer are slower; more gain little and need more memory
+# The last slice is padded to a multiple: oneDNN compiles and caches a primitive for every size of a product.
 WHOLE = 64
 
 
@@ -49,14 +49,14 @@ def vocabulary_loss(
 ) -> SummedLoss:
     """Summed loss of predicting `targets` from `hidden` through `weight`, and `bias` if there is one.
 
-    With `r_drop`, the first and second half of the rows are two passes over the same positions. `in_int8`: take the
-    products so, where that can be done.
+    With `r_drop`, the first and second half of the rows are two passes over the same positions. `in_int8`: compute the
+    products in int8 if the kernels support them.
     """
     if bias_V is not None:  # one more column, which every position sees as 1
         weight_VD = torch.cat([weight_VD, bias_V[:, None]], dim=1)
         hidden_ND = torch.cat([hidden_ND, hidden_ND.new_ones(len(hidden_ND), 1)], dim=1)
     learning = torch.is_grad_enabled() and (hidden_ND.requires_grad or weight_VD.requires_grad)
-    # A bias has another size than the weights, which one scale for both would drown.
+    # A bias may be much larger than the weights, and a row has one scale for both.
     in_int8 = in_int8 and bias_V is None and fits(hidden_ND[:SLICE], weight_VD)
     products = Int8Products if in_int8 else PlainProducts
     objective, nll = _VocabularyLoss.apply(hidden_ND, weight_VD, targets_N, smoothing, r_drop, learning, products)  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
-"""BERT's pre-training (Devlin et al. 2019, section 3.1): what stood under a mask, and whether a text follows another.
+"""BERT's pre-training (Devlin et al. 2019, section 3.1): masked language modelling and next-sentence prediction.
 
-15 % of the tokens (`train.mask_probability`) are predicted: 80 % of them are replaced by [MASK], 10 % by another token,
-10 % stay. With the head `next`, a window is two stretches, [CLS] first [SEP] second [SEP], and in half of
-the windows the second is from somewhere else.
+15 % of the tokens (`train.mask_probability`) are predicted: 80 % of them are replaced by [MASK], 10 % by a random
+token, and 10 % are unchanged. With the head `next`, a window has two segments, [CLS] first [SEP] second [SEP], and in
+half of the windows the second is a random segment of the corpora.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ IGNORED = -1
 class MaskedBatch:
     ids: Ids  # BL, as the model sees them
     segments: Ids  # BL
-    targets: Ids  # BL, IGNORED where nothing is asked
-    follows: Ids  # B, or none
+    targets: Ids  # BL, IGNORED where nothing is predicted
+    follows: Ids  # B: FOLLOWS or RANDOM; empty without the head `next`
 
     @property
     def n_tokens(self) -> int:
@@ -117,7 +117,7 @@ class MaskedLMTask(NoProbes):
         )
         hidden_BLD = self.model(ids, segments)
         asked = targets != IGNORED
-        head = self.model.need(self.model.masked_head, "masked")
+        head = self.model.require_head(self.model.masked_head, "masked")
         found = vocabulary_loss(
             self.model.masked_hidden(hidden_BLD[asked]),
             self.model.output.weight,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from regard.core.attention.additive import AdditiveAttention, DotAttention
-from regard.core.taps import listen, record
+from regard.core.taps import hook_taps, record
 
 D, S = 4, 6
 
@@ -56,8 +56,8 @@ def test_scores_weights_and_context_follow_the_formula(kind: str, lengths: list[
     module = build(kind).requires_grad_(False)
     queries_LBD, memory_BMS, mask = inputs(kind, lengths, n_steps)
     with record(module) as seen:
-        look = module.look(module.read(memory_BMS, mask))
-        contexts = [look(query_BD) for query_BD in queries_LBD]
+        attend = module.attend_to(module.prepare(memory_BMS, mask))
+        contexts = [attend(query_BD) for query_BD in queries_LBD]
     for step, row in ((step, row) for step in range(n_steps) for row in range(len(lengths))):
         real = lengths[row]
         scores = [score(module, queries_LBD[step, row], h_S) for h_S in memory_BMS[row, :real]]
@@ -91,8 +91,8 @@ def test_gradients_are_those_of_the_formula(kind: str) -> None:
     module = build(kind)
     queries_LBD, memory_BMS, mask = inputs(kind, [3, 2], 4)
     wanted_of = (memory_BMS.requires_grad_(), queries_LBD.requires_grad_(), *module.parameters())
-    look = module.look(module.read(memory_BMS, mask))
-    stepwise_LBS = torch.stack([look(query_BD) for query_BD in queries_LBD])
+    attend = module.attend_to(module.prepare(memory_BMS, mask))
+    stepwise_LBS = torch.stack([attend(query_BD) for query_BD in queries_LBD])
     plain_LBS = all_at_once(module, queries_LBD, memory_BMS, mask)
     torch.testing.assert_close(stepwise_LBS, plain_LBS, rtol=0, atol=1e-10)
     probe = torch.randn_like(plain_LBS)
@@ -105,15 +105,15 @@ def test_gradients_are_those_of_the_formula(kind: str) -> None:
 def test_a_listener_changes_what_is_brought_back(kind: str) -> None:
     module = build(kind).requires_grad_(False)
     queries_LBD, memory_BMS, mask = inputs(kind, [4, 4], 1)
-    memory = module.read(memory_BMS, mask)
+    memory = module.prepare(memory_BMS, mask)
 
     def look_at_the_second(_: str, weights_BHLM: Tensor) -> Tensor:
         changed = torch.zeros_like(weights_BHLM)
         changed[..., 1] = 1
         return changed
 
-    with listen(module, {"weights": look_at_the_second}):
-        context = module.look(memory)(queries_LBD[0])
+    with hook_taps(module, {"weights": look_at_the_second}):
+        context = module.attend_to(memory)(queries_LBD[0])
     torch.testing.assert_close(context, memory_BMS[:, 1])
 
 
@@ -121,8 +121,8 @@ def test_rows_of_a_memory_can_be_chosen() -> None:
     module = build("additive").requires_grad_(False)
     queries_LBD, memory_BMS, mask = inputs("additive", [2, 5, 3], 1)
     rows = torch.tensor([2, 0, 0])
-    whole = module.look(module.read(memory_BMS, mask))(queries_LBD[0])
-    chosen = module.look(module.read(memory_BMS, mask).select(rows))(queries_LBD[0, rows])
+    whole = module.attend_to(module.prepare(memory_BMS, mask))(queries_LBD[0])
+    chosen = module.attend_to(module.prepare(memory_BMS, mask).select(rows))(queries_LBD[0, rows])
     torch.testing.assert_close(chosen, whole[rows])
 
 

@@ -23,7 +23,7 @@ from regard.core.attention.build import build_attention
 from regard.core.attention.latent import LatentAttention
 from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.masks import causal_mask, padding_mask
-from regard.core.taps import listen, record, tap_paths
+from regard.core.taps import hook_taps, record, tap_paths
 from regard.errors import ConfigError
 
 D, H, K = 12, 3, 4
@@ -179,7 +179,7 @@ def test_taps_have_the_expected_names_and_see_what_passes(kind: Kind) -> None:
     assert not weights_BHLM.masked_select(~mask).any()
     close(weights_BHLM @ recording["v"], recording["head_out"])
     close(recording["attn_out"], expected)
-    with listen(made, {"attn_out": lambda _, x: torch.zeros_like(x)}):
+    with hook_taps(made, {"attn_out": lambda _, x: torch.zeros_like(x)}):
         assert not made(x_BLD, mask=mask).any()
 
 

@@ -13,14 +13,14 @@ from torch import Tensor
 from regard.core.attention.latent import LatentAttention, LatentCache
 from regard.core.masks import causal_mask
 from regard.core.positions import RotaryPositions
-from regard.core.taps import listen, record
+from regard.core.taps import hook_taps, record
 
 D, H, K, P, V, C, Q = 10, 3, 4, 6, 5, 7, 8
 
 
-def attention(q_rank: int = Q, stretch: float = 1.0) -> LatentAttention:
+def attention(q_rank: int = Q, scaling_factor: float = 1.0) -> LatentAttention:
     torch.manual_seed(0)
-    made = LatentAttention(D, H, K, V, C, q_rank, RotaryPositions(P, stretch=stretch)).double()
+    made = LatentAttention(D, H, K, V, C, q_rank, RotaryPositions(P, scaling_factor=scaling_factor)).double()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.normal_()
@@ -120,7 +120,7 @@ def test_taps_in_both_forms() -> None:
         made(x, mask, LatentCache(2, 4, C + P, like=x))
     for tap in ("scores", "weights", "head_out"):
         close(absorbed[tap], plain[tap])
-    with listen(made, {"v": lambda _, v: torch.zeros_like(v)}):
+    with hook_taps(made, {"v": lambda _, v: torch.zeros_like(v)}):
         changed = made(x, mask, LatentCache(2, 4, C + P, like=x))
     close(changed, torch.zeros_like(changed))
 
@@ -143,6 +143,6 @@ def test_scores_depend_on_the_offset_only() -> None:
     close(*seen.values["scores"])
 
 
-def test_stretching_sharpens_the_scores() -> None:
-    assert attention(stretch=40.0).scale == pytest.approx((K + P) ** -0.5 * (0.1 * math.log(40) + 1) ** 2)
+def test_yarn_scales_the_scores() -> None:
+    assert attention(scaling_factor=40.0).scale == pytest.approx((K + P) ** -0.5 * (0.1 * math.log(40) + 1) ** 2)
     assert attention().scale == pytest.approx((K + P) ** -0.5)

@@ -27,7 +27,7 @@ class T5Config(TranslationFamily):
     n_decoder_layers: int = setting(6, low=1)
     ffn: FeedForwardChoice = "relu"  # T5 1.1 and mT5: geglu
     n_buckets: int = setting(32, low=4)  # buckets of relative distance, one bias per head each
-    max_distance: int = setting(128, low=2)  # greater distances share the last bucket
+    max_distance: int = setting(128, low=2)  # larger distances share the last bucket
     norm_eps: float = setting(1e-6, low=0.0)
     # all: source, target and output embeddings are one matrix; inputs (T5 1.1, mT5): source and target are one matrix
     tie_embeddings: T5TiedEmbeddings = setting("all", formerly="sharing")

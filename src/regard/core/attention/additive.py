@@ -1,13 +1,14 @@
-"""Attention before the Transformer: a recurrent decoder looks at the source once a step.
+"""The attention of recurrent decoders: additive (Bahdanau et al. 2015, section 3.1) and dot product (Luong et al. 2015,
+section 3.1).
 
-Bahdanau et al. 2015 (section 3.1) score a source word h against the decoder's state s by a small network, Luong et
-al. 2015 (section 3.1) by a product; the Transformer kept the product, divided it by √d, and dropped the recurrence.
-Softmax over the scores gives weights, and the weighted mean of the source is the context.
+Both score each source vector h against the decoder's state s; softmax over the scores gives weights, and the weighted
+sum of the source vectors is the context. Bahdanau scores by a small network, Luong by a product. The Transformer kept
+the product, divided it by √d, and dropped the recurrence.
 
-A decoder needs the context of a step to take it, so queries come one after the other. What does not change from
-step to step is computed once: `read` a sentence, then `look` at it.
+A decoder step needs its context, so queries come one at a time. What is the same for all steps is computed once:
+`prepare` a source, then call the function that `attend_to` returns at each step.
 
-Shapes: B batch, M memory length, D query, S memory vectors, A inner size, H = 1 head, L = 1 query a step.
+Shapes: B batch, M memory length, D query, S memory vectors, A inner size, H = 1 head, L = 1 query per step.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.core.accumulated_matmul import Repeated
+from regard.core.accumulated_matmul import AccumulatedMatmul
 from regard.core.linear import Linear
 from regard.core.taps import Tap
 
-Look = Callable[[Tensor], Tensor]  # query_BD → context_BS
+Attend = Callable[[Tensor], Tensor]  # query_BD → context_BS
 
 
 @dataclass(frozen=True)
 class Memory:
-    """A source that has been read: what queries are compared with, what is brought back, where there is something."""
+    """A prepared source: the keys, the values, and the mask of its padding."""
 
     keys_BMA: Tensor
     values_BMS: Tensor
@@ -44,13 +45,13 @@ class Memory:
 
 
 class StepAttention(nn.Module):
-    """What the two have in common: from scores to a context, past the taps."""
+    """The common part: from scores to the context, with the taps."""
 
     def __init__(self) -> None:
         super().__init__()
         self.scores, self.weights, self.attn_out = Tap(), Tap(), Tap()
 
-    def gather(self, scores_BM: Tensor, mask_B11M: Tensor, values: Repeated) -> Tensor:
+    def context(self, scores_BM: Tensor, mask_B11M: Tensor, values: AccumulatedMatmul) -> Tensor:
         scores_BHLM = self.scores(scores_BM[:, None, None]).masked_fill(~mask_B11M, -math.inf)
         weights_BHLM = self.weights(scores_BHLM.softmax(dim=-1))
         context_BLS: Tensor = self.attn_out(values(weights_BHLM[:, 0]))
@@ -66,38 +67,39 @@ class AdditiveAttention(StepAttention):
         self.from_memory = Linear(d_memory, d_inner)
         self.v = nn.Parameter(torch.empty(d_inner))
 
-    def read(self, memory_BMS: Tensor, mask_B11M: Tensor) -> Memory:
+    def prepare(self, memory_BMS: Tensor, mask_B11M: Tensor) -> Memory:
         return Memory(self.from_memory(memory_BMS), memory_BMS, mask_B11M)
 
-    def look(self, memory: Memory) -> Look:
-        """How to attend to this memory, one query after the other."""
+    def attend_to(self, memory: Memory) -> Attend:
+        """The function from a query to its context over this memory."""
         dtype = memory.keys_BMA.dtype
-        from_state, values = Repeated(self.from_state.weight.to(dtype).T), Repeated(memory.values_BMS)
+        from_state = AccumulatedMatmul(self.from_state.weight.to(dtype).T)
+        values = AccumulatedMatmul(memory.values_BMS)
         v_A = self.v.to(dtype)
 
         def attend(query_BD: Tensor) -> Tensor:
             hidden_BMA = torch.tanh(memory.keys_BMA + from_state(query_BD.to(dtype))[:, None])
-            return self.gather(hidden_BMA @ v_A, memory.mask_B11M, values)
+            return self.context(hidden_BMA @ v_A, memory.mask_B11M, values)
 
         return attend
 
 
 class DotAttention(StepAttention):
-    """score = sᵀ h, Luong's `dot`, where both are of one size; else sᵀ W h, his `general`, which makes them so."""
+    """score = sᵀ h (Luong's `dot`) if both have the same size; otherwise sᵀ W h (`general`)."""
 
     def __init__(self, d_query: int, d_memory: int) -> None:
         super().__init__()
         self.from_memory = nn.Identity() if d_query == d_memory else Linear(d_memory, d_query, bias=False)
 
-    def read(self, memory_BMS: Tensor, mask_B11M: Tensor) -> Memory:
+    def prepare(self, memory_BMS: Tensor, mask_B11M: Tensor) -> Memory:
         return Memory(self.from_memory(memory_BMS), memory_BMS, mask_B11M)
 
-    def look(self, memory: Memory) -> Look:
-        """How to attend to this memory, one query after the other."""
-        keys, values = Repeated(memory.keys_BMA.mT), Repeated(memory.values_BMS)
+    def attend_to(self, memory: Memory) -> Attend:
+        """The function from a query to its context over this memory."""
+        keys, values = AccumulatedMatmul(memory.keys_BMA.mT), AccumulatedMatmul(memory.values_BMS)
 
         def attend(query_BD: Tensor) -> Tensor:
             scores_BLM = keys(query_BD.to(memory.keys_BMA.dtype)[:, None])
-            return self.gather(scores_BLM[:, 0], memory.mask_B11M, values)
+            return self.context(scores_BLM[:, 0], memory.mask_B11M, values)
 
         return attend

@@ -1,4 +1,4 @@
-"""The attention module of each kind in config/attention.py; every model builds its attention here."""
+"""Builds the attention module for a config of config/attention.py. Every model builds its attention here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def build_attention(
 ) -> Attention:
     """The attention that `config` describes. `head_size` None: d_model / n_heads; `scale` None: head_size^-0.5.
 
-    `role` says where it is used: encoder and decoder attend to themselves, cross attends to the encoder's output.
+    `role`: self-attention of the encoder, self-attention of the decoder, or cross-attention to the encoder's output.
     """
     match config:
         case FullAttention():

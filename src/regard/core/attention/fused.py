@@ -1,4 +1,4 @@
-"""Scaled dot-product attention through `F.scaled_dot_product_attention`: for long sequences, without the weights.
+"""Scaled dot-product attention with `F.scaled_dot_product_attention`: for long sequences; does not return the weights.
 
 Shapes: B batch, L query length, M memory length, H heads, K head size.
 """
@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# PyTorch's fused CPU kernel is slower than three plain operators until the score matrix is large; with bfloat16,
-# whose plain products are fast, until it is very large.
+# PyTorch's fused CPU kernel is slower than three plain operators unless the score matrix is large; in bfloat16,
+# whose plain products are fast, unless it is very large.
 FUSED_FROM, FUSED_FROM_BFLOAT16 = 256 * 256, 768 * 768
 
 

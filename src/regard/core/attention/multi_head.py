@@ -1,8 +1,8 @@
-"""Multi-head attention (the paper, section 3.2.2), with the kernel that fits the call.
+"""Multi-head attention (the paper, section 3.2.2), which selects the kernel for each call.
 
 A *kernel* is a function (q, k, v, mask, scale, bias, dropout) → (out, weights or None). The reference kernel
-(reference.py) returns its weights; the fused one (fused.py, PyTorch's, for many tokens) and the short one (short.py, in
-C++, for few) do not. Deviation from the paper: none; `bias` is for positions that act on the scores.
+(reference.py) returns its weights; the fused one (fused.py, PyTorch's, for long sequences) and the short one (short.py,
+C++, for short ones) do not. Deviation from the paper: none; `bias` is for position biases on the scores.
 
 Shapes: B batch, L query length, M memory length, D model, H heads, K head size.
 """
@@ -29,7 +29,7 @@ Kernel = Literal["auto", "reference", "fused"]
 class MultiHeadAttention(nn.Module):
     """concat(head_1 … head_H) W_O, head_i = attention(x W_Q, m W_K, m W_V), m = x in self-attention.
 
-    W_Q, W_K and W_V are one matrix: self-attention is one product, cross-attention two. x_BLD in, BLD out.
+    W_Q, W_K and W_V are one matrix: self-attention takes one product, cross-attention two. x_BLD in, BLD out.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class MultiHeadAttention(nn.Module):
         positions: Positions | None = None,
         cache: GrowingCache | FixedCache | None = None,
     ) -> Tensor:
-        """Self-attention, unless there is a memory (or the cache of one). `mask` and `bias` fit scores_BHLM."""
+        """Self-attention, unless there is a memory (or its cache). `mask` and `bias` broadcast to scores_BHLM."""
         if isinstance(cache, FixedCache):
             q_BHLK = self.heads(self.project(x_BLD, 0, 1))
             k_BHMK, v_BHMK = cache.k_RHMK, cache.v_RHMK
@@ -85,27 +85,27 @@ class MultiHeadAttention(nn.Module):
         return self.attn_out(self.out(joined_BLD))  # type: ignore[no-any-return]
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
-        """The heads' values under the kernel that fits; whoever listens to the weights gets the reference."""
+        """The output of the heads, by the selected kernel: the reference one if the scores or weights have a hook."""
         scale = self.scale
-        listened = self.scores.heard or self.weights.heard
+        hooked = self.scores.hooked or self.weights.hooked
         rate = self.dropout.rate if self.training else 0.0
-        if not listened and self.kernel == "auto" and bias is None and short_attention_fits(q, k, v, mask):
+        if not hooked and self.kernel == "auto" and bias is None and short_attention_fits(q, k, v, mask):
             return short_attention(q, k, v, mask, scale, self.dropout.active_p)
-        if not listened and (self.kernel == "fused" or (self.kernel == "auto" and fused_pays(q, k, rate))):
+        if not hooked and (self.kernel == "fused" or (self.kernel == "auto" and fused_pays(q, k, rate))):
             return fused_attention(q, k, v, mask, scale, bias, rate)[0]
-        seen = {"see_scores": self.scores, "see_weights": self.weights} if listened else {}
-        return reference_attention(q, k, v, mask, scale, bias, dropout=self.dropout, **seen)[0]
+        hooks = {"scores_hook": self.scores, "weights_hook": self.weights} if hooked else {}
+        return reference_attention(q, k, v, mask, scale, bias, dropout=self.dropout, **hooks)[0]
 
-    def new_cache(self, n_rows: int, room: int, like: Tensor) -> GrowingCache:
-        """An empty cache for self-attention over up to `room` tokens; `like` gives device and dtype."""
-        return GrowingCache(n_rows, self.n_heads, room, self.head_size, like)
+    def new_cache(self, n_rows: int, capacity: int, like: Tensor) -> GrowingCache:
+        """An empty cache for self-attention over up to `capacity` tokens; `like` determines device and dtype."""
+        return GrowingCache(n_rows, self.n_heads, capacity, self.head_size, like)
 
     def keys_and_values(self, memory_BMD: Tensor) -> tuple[Tensor, Tensor]:
         k_BMD, v_BMD = self.project(memory_BMD, 1, 3).chunk(2, dim=-1)
         return self.heads(k_BMD), self.heads(v_BMD)
 
     def project(self, x: Tensor, first: int, last: int) -> Tensor:
-        """The part of W_Q, W_K, W_V from `first` up to `last`."""
+        """Multiply by some of W_Q, W_K, W_V: those from `first` up to, not including, `last`."""
         inner = self.n_heads * self.head_size
         rows = slice(first * inner, last * inner)
         bias: Tensor | None = self.qkv.bias

@@ -1,6 +1,6 @@
 """Scaled dot-product attention (the paper, section 3.2.1), one operator after the other.
 
-This kernel returns its weights and passes scores and weights through taps. `bias` is for positions that act on the
+This kernel returns its weights and passes scores and weights through hooks. `bias` is for position biases on the
 scores. Deviation from the paper: none.
 
 Shapes: B batch, L query length, M memory length, H heads, K head size.
@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-Change = Callable[[Tensor], Tensor]
+TensorHook = Callable[[Tensor], Tensor]  # returns the value to go on with
 
 
-def unchanged(x: Tensor) -> Tensor:
+def identity(x: Tensor) -> Tensor:
     return x
 
 
@@ -28,16 +28,16 @@ def reference_attention(
     scale: float,
     bias: Tensor | None = None,
     *,
-    see_scores: Change = unchanged,
-    see_weights: Change = unchanged,
-    dropout: Change = unchanged,
+    scores_hook: TensorHook = identity,
+    weights_hook: TensorHook = identity,
+    dropout: TensorHook = identity,
 ) -> tuple[Tensor, Tensor]:
     """softmax(q kᵀ · scale + bias, where mask) v, and the weights."""
     scores_BHLM = (q_BHLK * scale) @ k_BHMK.mT
     if bias is not None:
         scores_BHLM = scores_BHLM + bias.to(scores_BHLM.dtype)
-    scores_BHLM = see_scores(scores_BHLM)
+    scores_BHLM = scores_hook(scores_BHLM)
     if mask is not None:
         scores_BHLM = scores_BHLM.masked_fill(~mask, -math.inf)
-    weights_BHLM = see_weights(scores_BHLM.softmax(dim=-1))
+    weights_BHLM = weights_hook(scores_BHLM.softmax(dim=-1))
     return dropout(weights_BHLM) @ v_BHMK, weights_BHLM

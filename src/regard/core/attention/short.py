@@ -1,7 +1,7 @@
-"""Attention over short sequences in C++: one kernel forward and one backward, in place of a dozen of PyTorch's.
+"""Attention over short sequences in C++: one kernel forward and one backward, instead of a dozen operators.
 
-It reads the heads where the projection left them and writes them where the next product reads them. Its dropout mask is
-computed from a counter, and computed again in the backward pass.
+It reads the heads from the output of the projection and writes them in the layout of the next product. Its dropout mask
+is computed from a counter, and computed again in the backward pass.
 
 Shapes: B batch, L query length, M memory length, H heads, K head size.
 """
@@ -19,8 +19,8 @@ from regard.core.dropout import byte_threshold
 from regard.kernels.bindings import SUFFIXES, AttentionCall, AttentionMask, HeadRows
 from regard.kernels.loader import kernel, library, random_seed
 
-LANES = 16  # of a vector: the weights of a query are padded to whole vectors
-LONGEST = 64  # queries, and keys: beyond that PyTorch's own products are faster
+LANES = 16  # numbers per vector: the weights of a query are padded to whole vectors
+LONGEST = 64  # queries or keys: beyond that PyTorch's own products are faster
 
 
 def _call(
@@ -31,7 +31,7 @@ def _call(
 
 
 def fits(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask: Tensor | None) -> bool:
-    """Whether the kernel supports them: on the CPU, of one type, the last dimension dense, short."""
+    """Whether the kernel supports these tensors: on the CPU, of one dtype, last dimension contiguous, short."""
     (B, H, L, K), dtype = q_BHLK.shape, q_BHLK.dtype
     if max(L, k_BHMK.shape[2]) > LONGEST or q_BHLK.numel() == 0 or dtype not in SUFFIXES:
         return False
@@ -41,7 +41,7 @@ def fits(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask: Tensor | None) ->
 
 
 def mask_fits(mask: Tensor, batch: int) -> bool:
-    """Whether it is boolean, on the CPU and the same for all heads."""
+    """Whether the kernel supports this mask: boolean, on the CPU, the same for all heads."""
     on_cpu = mask.dtype == torch.bool and mask.device.type == "cpu"
     return on_cpu and mask.dim() in (2, 4) and (mask.dim() == 2 or mask.shape[:2] in ((1, 1), (batch, 1)))
 
@@ -49,7 +49,7 @@ def mask_fits(mask: Tensor, batch: int) -> bool:
 def short_attention(
     q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask: Tensor | None, scale: float, dropout: float = 0.0
 ) -> Tensor:
-    """softmax(q kᵀ · scale, where mask) v, for tensors that `fits` accepts; `dropout` is that of the weights."""
+    """softmax(q kᵀ · scale, where mask) v, for tensors that `fits` accepts; `dropout` applies to the weights."""
     if mask is not None:
         mask = mask.expand(len(q_BHLK), 1, q_BHLK.shape[2], k_BHMK.shape[2])
     out_BLHK: Tensor = _ShortAttention.apply(q_BHLK, k_BHMK, v_BHMK, mask, scale, dropout)  # type: ignore[no-untyped-call]
