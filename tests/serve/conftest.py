@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import uvicorn
 
 from regard.config import DecodeConfig, TransformerConfig
 from regard.inspect.wire import unpack
@@ -26,11 +25,12 @@ from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.api import Api
 from regard.serve.app import build_app
 from regard.serve.loaded_models import LoadedModels
+from regard.serve.protocol import BoundedProtocol, ConnectionLimits
+from regard.serve.queues import Queues
 from regard.serve.runs import RunFolders
 from regard.serve.server import AnnouncedServer, bind
 from regard.serve.toy import ToyTraining
 from regard.serve.trace_cache import TraceCache
-from regard.serve.workers import Workers
 from regard.tokenizers.pair import TokenizerPair
 from regard.tokenizers.sentencepiece import SentencePieceModel
 
@@ -90,13 +90,20 @@ Serve = Callable[..., Any]
 
 
 @contextmanager
-def served(folders: list[Path], runs: Path, page: Path, traces: TraceCache | None = None) -> Iterator[Client]:
-    toy, workers = ToyTraining(runs), Workers()
-    api = Api(LoadedModels(folders), RunFolders(runs), toy, traces or TraceCache())
+def served(
+    folders: list[Path],
+    runs: Path,
+    page: Path,
+    traces: TraceCache | None = None,
+    connections: ConnectionLimits = ConnectionLimits(),  # noqa: B008
+    answer_seconds: float = 120,
+) -> Iterator[Client]:
+    toy, queues = ToyTraining(runs), Queues()
+    api = Api(LoadedModels(folders), RunFolders(runs), toy, traces or TraceCache(), queues)
     bound = bind("127.0.0.1", 0)
     ready = threading.Event()
-    config = uvicorn.Config(build_app(api, workers, page=page), log_level="warning", lifespan="off", ws="none")
-    server = AnnouncedServer(config, ready.set)
+    protocol = type("Protocol", (BoundedProtocol,), {"limits": connections})
+    server = AnnouncedServer(build_app(api, page=page, answer_seconds=answer_seconds), ready.set, protocol)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:
@@ -106,7 +113,7 @@ def served(folders: list[Path], runs: Path, page: Path, traces: TraceCache | Non
         server.should_exit = True
         thread.join(60)
         toy.close()
-        workers.close()
+        queues.close()
         bound.close()
 
 

@@ -14,6 +14,7 @@ from regard.serve.api import Api
 from regard.serve.app import build_app
 from regard.serve.http_error import HttpError
 from regard.serve.loaded_models import LoadedModels
+from regard.serve.queues import Queues
 from regard.serve.runs import RunFolders
 from regard.serve.toy import ToyTraining
 from regard.serve.trace_cache import TraceCache
@@ -32,7 +33,7 @@ SCOPE = {
 
 def test_a_question_in_the_queue_is_forgotten_with_who_asked_it(deep_model: Path, tmp_path: Path) -> None:
     workers, toy = Workers(threads=1, queue_size=1), ToyTraining(tmp_path)
-    app = build_app(Api(LoadedModels([deep_model]), RunFolders(tmp_path), toy, TraceCache()), workers)
+    app = build_app(Api(LoadedModels([deep_model]), RunFolders(tmp_path), toy, TraceCache(), Queues(quick=workers)))
     go = threading.Event()
     messages = [
         {"type": "http.request", "body": json.dumps({"text": "apple"}).encode(), "more_body": False},

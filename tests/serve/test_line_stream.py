@@ -17,10 +17,10 @@ from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.api import Api
 from regard.serve.app import build_app
 from regard.serve.loaded_models import LoadedModels
+from regard.serve.queues import Queues
 from regard.serve.runs import RunFolders
 from regard.serve.toy import ToyTraining
 from regard.serve.trace_cache import TraceCache
-from regard.serve.workers import Workers
 
 TEXT = "apple baby bird blue"
 
@@ -98,8 +98,8 @@ def test_what_cannot_be_answered_is_refused_before_the_first_line(client: Any) -
 
 def test_disconnecting_cancels_the_search(deep_model: Path, tmp_path: Path) -> None:
     """Disconnecting after the first line frees the worker. It calls the ASGI app, to disconnect at an exact point."""
-    workers, toy = Workers(threads=1), ToyTraining(tmp_path)
-    api = Api(LoadedModels([deep_model]), RunFolders(tmp_path), toy, TraceCache())
+    queues, toy = Queues(), ToyTraining(tmp_path)
+    api = Api(LoadedModels([deep_model]), RunFolders(tmp_path), toy, TraceCache(), queues)
     steps: list[str] = []
     left = threading.Event()
 
@@ -109,7 +109,7 @@ def test_disconnecting_cancels_the_search(deep_model: Path, tmp_path: Path) -> N
         if len(steps) == 2:
             assert left.wait(60)
 
-    app = build_app(api, workers)
+    app = build_app(api)
     body = json.dumps({"text": TEXT, "options": {"beam": 1}}).encode()
     gone = asyncio.Event()
 
@@ -141,7 +141,7 @@ def test_disconnecting_cancels_the_search(deep_model: Path, tmp_path: Path) -> N
 
     with hook_taps(api.loaded.get("0").explorer.translator.model, {"decoder.1.ffn.ffn_out": slowly}):
         asyncio.run(ask())
-        workers.close()  # waits for the worker
+        queues.close()  # waits for the worker
     toy.close()
     assert len(steps) == 2
-    assert workers.busy == 0
+    assert queues.busy == 0

@@ -142,6 +142,7 @@ def test_every_json_answer_is_as_described(client: Any) -> None:
     header, _ = client.post("/api/trace", {"text": text, "interventions": interventions}).arrays()
     [run] = client.get("/api/runs").json["runs"]
     requests: dict[str, tuple[str, Any]] = {
+        "/health": ("/health", None),
         "/api/models": ("/api/models", None),
         "/api/tokens": ("/api/tokens", {"text": text}),
         "/api/translate": ("/api/translate", {"text": text, "n_best": 2}),

@@ -11,8 +11,9 @@ import pytest
 
 from regard.inspect.wire import unpack
 from regard.serve.http_error import HttpError
+from regard.serve.metrics import last_step
 from regard.serve.responses import Run
-from regard.serve.runs import RunFolders, last_step, probe_pairs, thinned
+from regard.serve.runs import RunFolders, probe_pairs, thinned
 from regard.train.probes import Probe, ProbeHistory, ProbeOutput, Snapshot, encode
 from regard.train.run_folder import RunFolder
 
@@ -56,12 +57,12 @@ def test_a_run_is_training_while_somebody_trains_in_it(tmp_path: Path) -> None:
 
 
 def test_the_last_whole_report(tmp_path: Path) -> None:
-    run = make_run(tmp_path, "run", {"step": 5}, {"step": 10})
+    run = make_run(tmp_path, "run", {"kind": "step", "step": 5}, {"kind": "validation", "step": 10})
     assert last_step(run.metrics) == 10
     with run.metrics.open("a") as file:
         file.write('{"step": 15, "lo')
     assert last_step(run.metrics) == 10
-    run.metrics.write_text("x" * 300_000 + "\n" + json.dumps({"step": 20}) + "\n[]\n")
+    run.metrics.write_text("x" * 300_000 + "\n" + json.dumps({"kind": "step", "step": 20}) + "\n[]\n")
     assert last_step(run.metrics) == 20
     assert last_step(tmp_path / "nowhere") == 0
 
@@ -82,7 +83,8 @@ def test_a_run_without_anything_to_show(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_model_without_attention(tmp_path: Path, random_model: Any) -> None:
-    run = make_run(tmp_path, "run", {"step": 5, "samples": [{"source": "apple", "reference": "baby"}]})
+    sample = {"source": "apple", "reference": "baby", "output": ""}
+    run = make_run(tmp_path, "run", {"kind": "validation", "step": 5, "samples": [sample]})
     run.checkpoint(5).parent.mkdir()
     random_model(family="recurrent", attention="none").rename(run.checkpoint(5))
     runs = RunFolders(tmp_path)

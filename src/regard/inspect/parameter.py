@@ -10,6 +10,7 @@ from regard.inspect.wire import pack
 
 MAX_NUMBERS = 1 << 22
 MAX_ROWS = 2048
+MAX_DIGITS = 18  # of the number of a row or column
 
 
 def pack_parameter(model: nn.Module, name: str, rows: str | None = None, columns: str | None = None) -> bytes:
@@ -31,7 +32,7 @@ def pack_parameter(model: nn.Module, name: str, rows: str | None = None, columns
 
 def row_numbers(rows: str, count: int, name: str) -> list[int]:
     chosen = rows.split(",")
-    wrong = next((row for row in chosen if not row.isdecimal() or int(row) >= count), None)
+    wrong = next((row for row in chosen if not is_number(row) or int(row) >= count), None)
     if wrong is not None:
         raise ConfigError(
             f"{name} has no row {wrong[:20]!r}: it has {count}, numbered from 0; separate rows by commas, as in 3,17,4"
@@ -43,8 +44,12 @@ def row_numbers(rows: str, count: int, name: str) -> list[int]:
 
 def column_range(columns: str, count: int, name: str) -> slice:
     first, _, end = columns.partition("-")
-    if not (first.isdecimal() and end.isdecimal() and int(first) < int(end) <= count):
+    if not (is_number(first) and is_number(end) and int(first) < int(end) <= count):
         raise ConfigError(
             f"{name} has no columns {columns[:20]!r}: it has {count}, numbered from 0; a range is written as 0-{count}"
         )
     return slice(int(first), int(end))
+
+
+def is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= MAX_DIGITS

@@ -30,8 +30,9 @@ class ArrayEntry:
 
 
 def to_json(value: Any) -> bytes:
-    """Dataclasses, mappings, sequences and plain values as JSON."""
-    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    """Dataclasses, mappings, sequences and plain values as JSON. A lone surrogate, as in a file's name, is escaped."""
+    text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8", "backslashreplace")
 
 
 def plain(value: Any) -> Any:

@@ -7,15 +7,15 @@ preflight), and by framing the page (the response headers forbid it).
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import socket
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.inspect.wire import to_json
+from regard.serve.error_responses import error_response
 from regard.serve.http_error import HttpError
 
 # Inline styles are allowed, because elements are positioned with them; inline scripts are not.
@@ -34,18 +34,13 @@ HEADERS = {
 }
 
 
-class AccessControl:
-    """ASGI middleware: refuse requests from elsewhere; add security headers to every response."""
+class SecurityHeaders:
+    """ASGI middleware: add the headers to every response."""
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -53,11 +48,19 @@ class AccessControl:
                     headers.setdefault(name, value)
             await send(message)
 
-        if error := self.refusal(scope["path"], Headers(scope=scope)):
-            response = Response(to_json(error.content()), error.status, media_type="application/json")
-            await response(scope, receive, send_with_headers)
-        else:
-            await self.app(scope, receive, send_with_headers)
+        await self.app(scope, receive, send_with_headers)
+
+
+class AccessControl:
+    """ASGI middleware: refuse requests from elsewhere."""
+
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self.app = app
+        self.host = host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = self.refusal(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
+        await (error_response(error) if error else self.app)(scope, receive, send)
 
     def refusal(self, path: str, headers: Headers) -> HttpError | None:
         host = headers.get("host", "")
@@ -83,8 +86,13 @@ def is_own_host(header: str, host: str) -> bool:
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
-        return not is_loopback(host) and name in (socket.gethostname().lower(), socket.getfqdn().lower())
+        return not is_loopback(host) and name in machine_names()
     return address.is_loopback or not is_loopback(host)
+
+
+@functools.cache  # it may ask a name server, and the event loop must not wait for that at every request
+def machine_names() -> tuple[str, str]:
+    return socket.gethostname().lower(), socket.getfqdn().lower()
 
 
 def is_loopback(host: str) -> bool:
@@ -100,5 +108,8 @@ def is_same_origin(headers: Headers) -> bool:
     """Whether a request comes from the server's own page, or from something other than a browser."""
     origin = headers.get("origin")
     if origin is not None:
-        return urlsplit(origin).netloc == headers.get("host")
+        try:
+            return urlsplit(origin).netloc == headers.get("host")
+        except ValueError:  # such as "http://[::1"
+            return False
     return headers.get("sec-fetch-site", "none") in ("same-origin", "none")

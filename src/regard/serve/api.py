@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
 
 from regard import __version__
 from regard.inspect.answers import AttentionSummary, Beam, Block, Models, Next, Translation
 from regard.inspect.passage import TracedPassage
+from regard.serve.endpoints import Endpoint
 from regard.serve.http_error import HttpError
 from regard.serve.loaded_models import LoadedModel, LoadedModels
+from regard.serve.queues import Queues
 from regard.serve.requests import (
     AfterQuery,
     BeamBody,
@@ -23,22 +26,45 @@ from regard.serve.requests import (
     TraceBody,
     TranslateBody,
 )
-from regard.serve.responses import FinishedTranslation, Line, Metrics, Runs, ToyStarted
+from regard.serve.responses import FinishedTranslation, Health, Line, Metrics, Runs, ToyStarted
 from regard.serve.runs import RunFolders
 from regard.serve.toy import ToyTraining
 from regard.serve.trace_cache import CachedTrace, TraceCache
+from regard.serve.workers import Workers
 from regard.tokenizers.segmentation import Segmentation
 
 
 class Api:
-    """Every method but `__init__` may be called from several threads."""
+    """The methods that answer may be called from several threads."""
 
-    def __init__(self, models: LoadedModels, runs: RunFolders, toy: ToyTraining, traces: TraceCache) -> None:
-        self.loaded, self.runs, self.toy_training, self.traces = models, runs, toy, traces
+    def __init__(
+        self, models: LoadedModels, runs: RunFolders, toy: ToyTraining, traces: TraceCache, queues: Queues
+    ) -> None:
+        self.loaded, self.runs, self.toy_training, self.traces, self.queues = models, runs, toy, traces, queues
+
+    def queue(self, endpoint: Endpoint, request: Any, path: Mapping[str, str]) -> Workers:
+        """Where a request is answered, which arrived with these parts of the path."""
+        match endpoint.queue:
+            case "loop" | "quick":
+                return self.queues.of(None)
+            case "model":
+                return self.queues.of(self.loaded.get(path.get("model") or request.model).id)
+            case "trace":
+                entry = self.traces.get(path.get("trace") or request.trace)
+                if entry is None or (entry.traced is not None and endpoint.name != "next"):
+                    return self.queues.of(None)
+                return self.queues.of(entry.model)
+            case "checkpoints":
+                return self.queues.of("checkpoints")
+            case _:
+                assert_never(endpoint.queue)
+
+    def health(self, _: NoParameters) -> Health:
+        return Health(__version__, len(self.loaded.by_id), self.queues.busy)
 
     def models(self, _: NoParameters) -> Models:
         self.loaded.add_complete(self.toy_training.models())
-        models = tuple(model.describe() for model in self.loaded.by_id.values())
+        models = tuple(model.describe() for model in self.loaded.all())
         return Models(models, self.loaded.limits, __version__)
 
     def parameter(self, query: ParameterQuery, model: str) -> bytes:

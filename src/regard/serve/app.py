@@ -1,17 +1,14 @@
 """The explorer's server as an ASGI application.
 
-The event loop only receives and sends: requests are parsed, answered, serialised and compressed in worker threads. The
-size of a request is limited, and every error is JSON: {"error": what is wrong, "hint": what to do}.
+The event loop only receives and sends: requests are parsed, answered, serialised and compressed in worker threads, each
+in the queue of the model that it is about. The size of a request and the time for an answer are limited.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-import json
-import sys
-import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,85 +21,94 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from regard.config import build
-from regard.errors import RegardError
 from regard.inspect.built import HOW_TO_BUILD, PAGE
 from regard.inspect.wire import to_json
-from regard.serve.access import AccessControl
+from regard.serve.access import AccessControl, SecurityHeaders
 from regard.serve.api import Api
 from regard.serve.endpoints import ENDPOINTS, MEDIA_TYPES, Endpoint
-from regard.serve.http_error import HttpError
-from regard.serve.line_stream import LineStream
+from regard.serve.error_responses import UnexpectedErrors, error_response, http_exception_response, to_http_error
+from regard.serve.line_stream import LineStream, took_too_long
 from regard.serve.openapi import describe_api
-from regard.serve.requests import read_query
-from regard.serve.workers import Workers
+from regard.serve.request_body import parse_request, read_body
 
-MAX_BODY = 256 * 1024
-BODY_SECONDS = 30  # for the request to arrive
+ANSWER_SECONDS = 120.0  # from the arrival of a request to the end of its answer
 MIN_COMPRESSED = 1024  # bytes; smaller answers are not compressed
 LARGE = 256 * 1024  # bytes; larger answers are compressed at the fastest level
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def build_app(api: Api, workers: Workers, host: str = "127.0.0.1", page: Path = PAGE) -> Starlette:
+def build_app(
+    api: Api, host: str = "127.0.0.1", page: Path = PAGE, answer_seconds: float = ANSWER_SECONDS
+) -> Starlette:
     """`host` is the address that the server is bound to."""
     document = to_json(describe_api())
-    routes = [route_of(api, workers, endpoint) for endpoint in ENDPOINTS]
-    routes.append(Route("/openapi.json", lambda request: Response(document, media_type=MEDIA_TYPES["json"])))
+    routes = {endpoint.path: route_of(api, endpoint, answer_seconds) for endpoint in ENDPOINTS}
+    health = routes.pop("/health")
+    described = Route("/openapi.json", lambda request: Response(document, media_type=MEDIA_TYPES["json"]))
     static = GZipMiddleware(Page(directory=page, html=True, check_dir=False), compresslevel=5)
     return Starlette(
         # The API is mounted as a whole, so that an unknown path or method in it is not looked up as a static file.
-        routes=[Mount("/api", routes=routes), Mount("/", app=static)],
-        middleware=[Middleware(AccessControl, host=host)],
+        routes=[health, Mount("/api", routes=[*routes.values(), described]), Mount("/", app=static)],
+        middleware=[Middleware(SecurityHeaders), Middleware(UnexpectedErrors), Middleware(AccessControl, host=host)],
         exception_handlers={HTTPException: http_exception_response},  # type: ignore[dict-item]
     )
 
 
-def route_of(api: Api, workers: Workers, endpoint: Endpoint) -> Route:
-    respond = (streaming_handler if endpoint.form == "lines" else plain_handler)(api, workers, endpoint)
+def route_of(api: Api, endpoint: Endpoint, seconds: float) -> Route:
+    """The route of an endpoint; it has at most so many seconds for an answer."""
+    respond = (streaming_handler if endpoint.form == "lines" else plain_handler)(api, endpoint, seconds)
     return Route(
         endpoint.path.removeprefix("/api"), with_errors(respond), methods=[endpoint.method], name=endpoint.name
     )
 
 
-def streaming_handler(api: Api, workers: Workers, endpoint: Endpoint) -> Handler:
+def streaming_handler(api: Api, endpoint: Endpoint, seconds: float) -> Handler:
     answer: Callable[..., None] = getattr(api, endpoint.name)
 
     async def respond(request: Request) -> Response:
-        body, stream = await read_json(request), LineStream()
+        body, stream = await read_body(request), LineStream(seconds)
 
-        def work() -> None:
-            answer(parse_request(endpoint, body, request.query_params), stream.send, **request.path_params)
+        async def first_line() -> bytes | None:
+            asked = await api.queues.quick.run(lambda: parse_request(endpoint, body, request.query_params))
+            queue = api.queue(endpoint, asked, request.path_params)
+            stream.start(queue.run(lambda: answer(asked, stream.send, **request.path_params)))
+            return await stream.next()
 
-        job = asyncio.ensure_future(workers.run(work))
-        stream.end_with(job)
         try:
-            first = await cancel_on_disconnect(request, stream.queue.get())
+            first = await cancel_on_disconnect(request, first_line())
         except BaseException:
-            stream.close(job)
+            stream.close()
             raise
-        if first is None:  # it failed before the first line
-            await job
-        lines = stream.lines(first or b"", job, lambda error: to_http_error(error).content())
+        lines = stream.lines(first, lambda error: to_http_error(error).content())
         return StreamingResponse(lines, headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPES[endpoint.form])
 
     return respond
 
 
-def plain_handler(api: Api, workers: Workers, endpoint: Endpoint) -> Handler:
+def plain_handler(api: Api, endpoint: Endpoint, seconds: float) -> Handler:
     answer: Callable[..., Any] = getattr(api, endpoint.name)
 
     async def respond(request: Request) -> Response:
-        body = await read_json(request) if endpoint.method == "POST" else b""
+        body = await read_body(request) if endpoint.method == "POST" else b""
         compress = "gzip" in request.headers.get("accept-encoding", "")
 
-        def work() -> tuple[bytes, bool]:
-            answered = answer(parse_request(endpoint, body, request.query_params), **request.path_params)
+        def work(asked: Any) -> tuple[bytes, bool]:
+            answered = answer(asked, **request.path_params)
             content = answered if isinstance(answered, bytes) else to_json(answered)
             return compressed(content) if compress else (content, False)
 
-        content, is_compressed = await cancel_on_disconnect(request, workers.run(work))
+        async def answered() -> tuple[bytes, bool]:
+            if endpoint.queue == "loop":
+                return work(parse_request(endpoint, body, request.query_params))
+            asked = await api.queues.quick.run(lambda: parse_request(endpoint, body, request.query_params))
+            return await api.queue(endpoint, asked, request.path_params).run(lambda: work(asked))
+
+        try:
+            async with asyncio.timeout(seconds):
+                content, is_compressed = await cancel_on_disconnect(request, answered())
+        except TimeoutError:
+            raise took_too_long(seconds) from None
         headers = {"Cache-Control": "no-store", "Vary": "Accept-Encoding"}
         if is_compressed:
             headers["Content-Encoding"] = "gzip"
@@ -123,18 +129,6 @@ def with_errors(respond: Handler) -> Handler:
             return error_response(to_http_error(error))
 
     return respond_or_fail
-
-
-def to_http_error(error: BaseException) -> HttpError:
-    """An unexpected exception is a 500, and its traceback is printed to the terminal."""
-    match error:
-        case HttpError():
-            return error
-        case RegardError():
-            return HttpError(422, str(error))
-        case _:
-            traceback.print_exception(error, file=sys.stderr)
-            return HttpError(500, "internal error in Regard", "the traceback is in the terminal where the server runs")
 
 
 async def cancel_on_disconnect(request: Request, answer: Coroutine[Any, Any, T]) -> T:
@@ -161,49 +155,6 @@ def compressed(content: bytes) -> tuple[bytes, bool]:
     if len(content) < MIN_COMPRESSED:
         return content, False
     return gzip.compress(content, compresslevel=1 if len(content) > LARGE else 6, mtime=0), True
-
-
-async def read_json(request: Request) -> bytes:
-    """The body, if it is declared as JSON and is not too large."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise HttpError(415, f"the body must be application/json, not {kind or 'without a content type'}")
-    body = b""
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MAX_BODY:
-                    raise HttpError(413, f"the body is larger than {MAX_BODY // 1024} KB", "shorten the text")
-    except TimeoutError:
-        raise HttpError(408, f"the body did not arrive within {BODY_SECONDS} seconds") from None
-    return body
-
-
-def parse_request(endpoint: Endpoint, body: bytes, query: Mapping[str, str]) -> Any:
-    if endpoint.method == "GET":
-        return read_query(endpoint.request, query)
-    try:
-        tree = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise HttpError(400, f"the body is not JSON: {error}") from None
-    if not isinstance(tree, dict):
-        raise HttpError(422, "the body must be a JSON object")
-    return build(endpoint.request, tree, "")
-
-
-def error_response(error: HttpError) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    if error.status == 503:
-        headers["Retry-After"] = "1"
-    return Response(to_json(error.content()), error.status, headers, MEDIA_TYPES["json"])
-
-
-async def http_exception_response(request: Request, error: HTTPException) -> Response:
-    """An error of Starlette's own: a wrong method, a static file that does not exist."""
-    response = error_response(HttpError(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
-    response.headers.update(error.headers or {})
-    return response
 
 
 class Page(StaticFiles):

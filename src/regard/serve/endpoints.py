@@ -32,11 +32,14 @@ from regard.serve.requests import (
     TraceBody,
     TranslateBody,
 )
-from regard.serve.responses import AttentionHistory, ErrorMessage, Line, Metrics, Runs, ToyStarted
+from regard.serve.responses import AttentionHistory, ErrorMessage, Health, Line, Metrics, Runs, ToyStarted
 from regard.serve.schema import records
 from regard.tokenizers.segmentation import Segmentation
 
 Form = Literal["json", "binary", "lines"]
+# Who answers: the event loop; the threads for quick answers; the queue of the model in the request, or of the model of
+# the trace, if its values have to be computed; the queue of what reads checkpoints.
+Queue = Literal["loop", "quick", "model", "trace", "checkpoints"]
 MEDIA_TYPES: dict[Form, str] = {
     "json": "application/json",
     "binary": "application/octet-stream",
@@ -56,13 +59,24 @@ class Endpoint:
     request: type[Any]  # dataclass of the body or the query
     response: Any  # dataclass of the JSON; of a binary body, that of its header; of lines, that of each line
     form: Form
+    queue: Queue
     summary: str
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/api/models", "models", NoParameters, Models, "json", "The models, and the limits of requests."),
+    Endpoint("GET", "/health", "health", NoParameters, Health, "json", "loop", "Whether the server runs."),
     Endpoint(
-        "GET", "/api/models/{model}/parameter", "parameter", ParameterQuery, ParameterHeader, "binary", "A parameter."
+        "GET", "/api/models", "models", NoParameters, Models, "json", "quick", "The models, and the limits of requests."
+    ),
+    Endpoint(
+        "GET",
+        "/api/models/{model}/parameter",
+        "parameter",
+        ParameterQuery,
+        ParameterHeader,
+        "binary",
+        "model",
+        "A parameter.",
     ),
     Endpoint(
         "GET",
@@ -71,10 +85,15 @@ ENDPOINTS = (
         AfterQuery,
         AttentionHistory,
         "binary",
+        "quick",
         "The attention history of a model's training.",
     ),
-    Endpoint("POST", "/api/tokens", "tokens", TokensBody, Segmentation, "json", "Tokenize a text, merge by merge."),
-    Endpoint("POST", "/api/translate", "translate", TranslateBody, Translation, "json", "Translations, best first."),
+    Endpoint(
+        "POST", "/api/tokens", "tokens", TokensBody, Segmentation, "json", "quick", "Tokenize a text, merge by merge."
+    ),
+    Endpoint(
+        "POST", "/api/translate", "translate", TranslateBody, Translation, "json", "model", "Translations, best first."
+    ),
     Endpoint(
         "POST",
         "/api/translate/lines",
@@ -82,24 +101,73 @@ ENDPOINTS = (
         TranslateBody,
         Line,
         "lines",
+        "model",
         "The same, sent while the search runs. Disconnecting cancels the search.",
     ),
-    Endpoint("POST", "/api/beam", "beam", BeamBody, Beam, "json", "The tree of a beam search, pruned nodes included."),
-    Endpoint("POST", "/api/trace", "trace", TraceBody, TraceHeader, "binary", "One forward pass: all attention maps."),
     Endpoint(
-        "GET", "/api/trace/{trace}/tensor", "tensor", TensorQuery, TensorHeader, "binary", "The exact value of a tap."
+        "POST",
+        "/api/beam",
+        "beam",
+        BeamBody,
+        Beam,
+        "json",
+        "model",
+        "The tree of a beam search, pruned nodes included.",
     ),
     Endpoint(
-        "GET", "/api/trace/{trace}/next", "next", NextQuery, Next, "json", "The likeliest tokens at a step, by layer."
+        "POST",
+        "/api/trace",
+        "trace",
+        TraceBody,
+        TraceHeader,
+        "binary",
+        "model",
+        "One forward pass: all attention maps.",
     ),
     Endpoint(
-        "GET", "/api/trace/{trace}/block", "block", BlockQuery, Block, "json", "The residual stream at a position."
+        "GET",
+        "/api/trace/{trace}/tensor",
+        "tensor",
+        TensorQuery,
+        TensorHeader,
+        "binary",
+        "trace",
+        "The exact value of a tap.",
     ),
     Endpoint(
-        "POST", "/api/attention-summary", "summary", SummaryBody, AttentionSummary, "json", "Statistics of every head."
+        "GET",
+        "/api/trace/{trace}/next",
+        "next",
+        NextQuery,
+        Next,
+        "json",
+        "trace",
+        "The likeliest tokens at a step, by layer.",
     ),
-    Endpoint("GET", "/api/runs", "list_runs", NoParameters, Runs, "json", "The training runs."),
-    Endpoint("GET", "/api/runs/{run}/metrics", "metrics", AfterQuery, Metrics, "json", "The metrics of a run."),
+    Endpoint(
+        "GET",
+        "/api/trace/{trace}/block",
+        "block",
+        BlockQuery,
+        Block,
+        "json",
+        "trace",
+        "The residual stream at a position.",
+    ),
+    Endpoint(
+        "POST",
+        "/api/attention-summary",
+        "summary",
+        SummaryBody,
+        AttentionSummary,
+        "json",
+        "trace",
+        "Statistics of every head.",
+    ),
+    Endpoint("GET", "/api/runs", "list_runs", NoParameters, Runs, "json", "quick", "The training runs."),
+    Endpoint(
+        "GET", "/api/runs/{run}/metrics", "metrics", AfterQuery, Metrics, "json", "quick", "The metrics of a run."
+    ),
     Endpoint(
         "GET",
         "/api/runs/{run}/probes",
@@ -107,9 +175,10 @@ ENDPOINTS = (
         AfterQuery,
         AttentionHistory,
         "binary",
+        "checkpoints",
         "The attention history of a run.",
     ),
-    Endpoint("POST", "/api/toy", "toy", ToyBody, ToyStarted, "json", "Start training a toy model."),
+    Endpoint("POST", "/api/toy", "toy", ToyBody, ToyStarted, "json", "quick", "Start training a toy model."),
 )
 
 

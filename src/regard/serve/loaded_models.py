@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from regard.errors import ModelFolderError
+from regard.errors import RegardError
 from regard.inspect.answers import Limits, Model
 from regard.inspect.explorer import Explorer
 from regard.inspect.model_summary import name_of
@@ -27,9 +27,11 @@ class LoadedModel:
     explorer: Explorer
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self.description = self.explorer.describe(self.id, self.name)  # now: later the model may be busy
+
     def describe(self) -> Model:
-        with self.lock:
-            return self.explorer.describe(self.id, self.name, recorded=self.probes.is_file())
+        return replace(self.description, recorded=self.probes.is_file())
 
     @property
     def probes(self) -> Path:
@@ -68,8 +70,12 @@ class LoadedModels:
             if (folder / "SHA256SUMS").is_file():
                 try:
                     self.add(folder)
-                except ModelFolderError:
+                except RegardError:
                     continue
+
+    def all(self) -> tuple[LoadedModel, ...]:
+        with self.lock:
+            return tuple(self.by_id.values())
 
     def free_name(self, name: str) -> str:
         """The name, with a number if it is taken."""

@@ -17,6 +17,13 @@ class ErrorMessage:
 
 
 @dataclass(frozen=True)
+class Health:
+    version: str
+    models: int
+    busy: int  # requests that are computed, or wait to be
+
+
+@dataclass(frozen=True)
 class FinishedTranslation:
     """The last line of a streamed translation."""
 

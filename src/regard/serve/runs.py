@@ -6,17 +6,19 @@ from its metrics.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from regard.errors import RegardError
 from regard.model_folder.folder import PROBES
 from regard.serve.attention_history import checkpoint_snapshot, pack_history
 from regard.serve.http_error import HttpError
+from regard.serve.metrics import Row, last_step, read_rows
+from regard.serve.request_body import has_surrogates
 from regard.serve.responses import MetricsRow, Run
 from regard.train.probes import Probe, ProbeHistory, Snapshot, read_history
 from regard.train.run_folder import RunFolder
@@ -26,7 +28,6 @@ MAX_PROBES = 3
 MAX_CHARACTERS = 160  # of a probe
 MAX_SNAPSHOTS = 64
 ProbedSnapshot = tuple[tuple[Probe, ...], Snapshot]
-TAIL = 1 << 17  # bytes at the end of the metrics in which the last row is searched
 
 
 class RunFolders:
@@ -37,9 +38,10 @@ class RunFolders:
 
     def by_name(self) -> dict[str, RunFolder]:
         """The runs by name, the most recently active first."""
-        if not self.folder.is_dir():
+        try:
+            runs = [RunFolder(path) for path in self.folder.iterdir() if os.path.isfile(path / "config.json")]
+        except OSError:  # there is no such folder, or it may not be read
             return {}
-        runs = [RunFolder(path) for path in self.folder.iterdir() if (path / "config.json").is_file()]
         runs.sort(key=lambda run: (-last_change(run.metrics), run.path.name))
         return {run.path.name: run for run in runs[:MAX_RUNS]}
 
@@ -63,7 +65,7 @@ class RunFolders:
         )
 
     def metrics(self, name: str, after: int) -> tuple[MetricsRow, ...]:
-        return tuple(cast(MetricsRow, row) for row in self.run(name).read_metrics() if row["step"] > after)
+        return tuple(cast(MetricsRow, row) for row in read_rows(self.run(name).metrics) if row["step"] > after)
 
     def attention_history(self, name: str, after: int) -> bytes:
         """The one that the run has recorded, or else one from its checkpoints."""
@@ -73,7 +75,7 @@ class RunFolders:
         if recorded:  # on a tie, the model's: its last snapshot is the model itself
             latest = max(reversed(recorded), key=lambda history: history.snapshots[-1].step)
             return pack_history(name, latest.thinned(), after)
-        pairs = probe_pairs(run.read_metrics())
+        pairs = probe_pairs(read_rows(run.metrics))
         steps = thinned([step for step in run.saved_steps() if step > after], MAX_SNAPSHOTS) if pairs else []
         found = [one for step in steps if (one := self.snapshot(run, step, pairs)) is not None]
         if not found and after < 0:
@@ -103,15 +105,19 @@ class RunFolders:
             return self.snapshots.get(key)
 
 
-def probe_pairs(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def probe_pairs(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """The samples of the first validation; later ones have the same."""
     for row in rows:
         samples = row.get("samples") or []
         pairs = [(sample["source"], sample["reference"]) for sample in samples]
-        pairs = [pair for pair in pairs if all(len(text) <= MAX_CHARACTERS for text in pair)]
+        pairs = [pair for pair in pairs if all(map(is_probe, pair))]
         if pairs:
             return pairs[:MAX_PROBES]
     return []
+
+
+def is_probe(text: str) -> bool:
+    return len(text) <= MAX_CHARACTERS and not has_surrogates(text)
 
 
 def thinned(steps: list[int], most: int) -> list[int]:
@@ -119,22 +125,6 @@ def thinned(steps: list[int], most: int) -> list[int]:
     if len(steps) <= most:
         return steps
     return [steps[round(i * (len(steps) - 1) / (most - 1))] for i in range(most)]
-
-
-def last_step(metrics: Path) -> int:
-    """The step of the last complete row, read from the end: the page requests this every few seconds."""
-    try:
-        with metrics.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-            lines = file.read().splitlines()
-    except OSError:
-        return 0
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError):
-            continue
-    return 0
 
 
 def last_change(path: Path) -> float:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
+from starlette.applications import Starlette
 
 from regard.errors import ConfigError
 from regard.serve.api import Api
 from regard.serve.app import build_app
 from regard.serve.loaded_models import LoadedModels
+from regard.serve.protocol import BoundedProtocol
+from regard.serve.queues import Queues
 from regard.serve.runs import RunFolders
 from regard.serve.toy import ToyTraining
 from regard.serve.trace_cache import TraceCache
-from regard.serve.workers import Workers
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -43,9 +48,19 @@ def address_of(bound: socket.socket, host: str) -> str:
     return f"http://{name}:{port}/"
 
 
+GRACE_SECONDS = 2.0  # for answers in progress when the server stops
+
+
 class AnnouncedServer(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(
+        self,
+        app: Starlette,
+        announce: Callable[[], None],
+        protocol: type[BoundedProtocol] = BoundedProtocol,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(app, http=protocol, log_level="error", lifespan="off", server_header=False, ws="none")
+        )
         self.announce = announce
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -53,17 +68,46 @@ class AnnouncedServer(uvicorn.Server):
         if self.started:
             self.announce()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, and disconnect the clients whose answers take too long: uvicorn waits until all are gone."""
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self.disconnect_all)
+        await super().shutdown(sockets)
+
+    def disconnect_all(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
 
 def serve(bound: socket.socket, host: str, folders: Sequence[Path], runs: Path, announce: Callable[[], None]) -> None:
     """Serve until interrupted. `announce` is called when the server accepts requests."""
-    toy, workers = ToyTraining(runs), Workers()
+    with interrupted_by("SIGTERM", "SIGHUP"):
+        toy, queues = ToyTraining(runs), Queues()
+        try:
+            api = Api(LoadedModels(folders), RunFolders(runs), toy, TraceCache(), queues)
+            AnnouncedServer(build_app(api, host), announce).run(sockets=[bound])
+        finally:
+            toy.close()
+            queues.close()
+            bound.close()
+
+
+@contextmanager
+def interrupted_by(*names: str) -> Iterator[None]:
+    """Treat these signals like Ctrl-C, so that what the server has started ends with it.
+
+    While uvicorn runs, it handles SIGTERM itself, and raises it again when it has stopped.
+    """
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, interrupt)
     try:
-        app = build_app(Api(LoadedModels(folders), RunFolders(runs), toy, TraceCache()), workers, host)
-        config = uvicorn.Config(
-            app, log_level="warning", lifespan="off", limit_concurrency=256, server_header=False, ws="none"
-        )
-        AnnouncedServer(config, announce).run(sockets=[bound])
+        yield
     finally:
-        toy.close()
-        workers.close()
-        bound.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,6 +1,7 @@
 """Toy models that are trained from the page: one child process at a time.
 
-It is an ordinary `regard train` with an ordinary run folder, and keeps many checkpoints for the attention history.
+It is an ordinary `regard train` with an ordinary run folder, and keeps many checkpoints for the attention history. It
+ends with the server, even with one that is killed: `toy_process`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from regard.serve.responses import ToyState
 
 SHUTDOWN_SECONDS = 10  # for a run that is terminated: it finishes its step and saves
 
+# -P: nothing is imported from the current folder.
+TRAIN = (sys.executable, "-P", "-m", "regard.serve.toy_process")
 RECIPE = """\
 [data]
 src_lang = "en"
@@ -66,13 +69,24 @@ class ToyTraining:
             name = self.free_name(task)
             recipe = Path(self.scratch.name) / f"{name}.toml"
             recipe.write_text(RECIPE.format(task=task, minutes=seconds / 60), "utf-8")
-            command = [sys.executable, "-m", "regard", "train", str(recipe), "--run", str(self.runs / name)]
+            command = [*TRAIN, str(recipe), "--run", str(self.runs / name)]
+            self.release()
             with self.log(name).open("wb") as log:
                 self.child = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "TERM": "dumb"}
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "TERM": "dumb"},
+                    start_new_session=True,  # Ctrl-C is for the server, which ends the training once
                 )
             self.started.append(name)
             return name
+
+    def release(self) -> None:
+        """Close the pipe of the last child."""
+        if self.child is not None and self.child.stdin is not None:
+            self.child.stdin.close()
 
     def free_name(self, task: str) -> str:
         number = 1
@@ -105,4 +119,5 @@ class ToyTraining:
             except subprocess.TimeoutExpired:
                 self.child.kill()
                 self.child.wait()
+        self.release()
         self.scratch.cleanup()

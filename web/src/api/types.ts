@@ -8,6 +8,13 @@ export interface ErrorMessage {
   hint: string;
 }
 
+export interface Health {
+  version: string;
+  models: number;
+  /** requests that are computed, or wait to be */
+  busy: number;
+}
+
 /** The settings that every model has here. Those of its family are sent too. */
 export interface ModelSettings {
   family: string;
