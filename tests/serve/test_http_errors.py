@@ -45,7 +45,17 @@ WRONG: list[tuple[str, str, Any, int, str]] = [
         422,
         "has the id -1; the ids of the",
     ),
-    ("POST", "/api/translate", {"text": TEXT, "prefix_ids": [10**20]}, 422, "has the id 100000000000000000000"),
+    ("POST", "/api/translate", {"text": TEXT, "prefix_ids": [10**20]}, 422, "prefix_ids[0] = 10000000000"),
+    ("POST", "/api/translate", {"text": TEXT, "n_best": 10**400}, 422, "the most is 18446744073709551615"),
+    ("GET", "/api/models/0/parameter?name=output.weight&rows=" + "9" * 5000, None, 422, "has no row '9999"),
+    ("GET", "/api/models/0/parameter?name=output.weight&columns=0-" + "9" * 5000, None, 422, "has no columns '0-9999"),
+    ("POST", "/api/translate", b'{"text": "\\ud800"}', 400, "half of a surrogate pair"),
+    ("POST", "/api/translate", b'{"text": "\xed\xa0\x80"}', 400, "the body is not JSON: 'utf-8'"),
+    ("POST", "/api/tokens", {"text": "a\ud800", "side": "src"}, 400, "half of a surrogate pair"),
+    ("POST", "/api/tokens", {"text": "a", "\udfff": 1}, 400, "half of a surrogate pair"),
+    ("POST", "/api/translate", {"text": TEXT, "options": {"\udc00": [{}]}}, 400, "half of a surrogate pair"),
+    ("GET", "/%00", None, 404, "Not Found"),
+    ("POST", "/api/translate", b'{"text": "a"' + b" " * 262_144 + b"}", 413, "the body is larger than 256 KB"),
     ("POST", "/api/translate", {"text": TEXT, "interventions": {}}, 422, "interventions must be a list"),
     (
         "POST",
@@ -176,7 +186,7 @@ def test_an_internal_error_is_a_500(
         assert (found := re.fullmatch(r"internal error ([0-9a-f]{8}) in Regard", reply.json["error"]))
         assert "AttributeError" not in reply.body.decode()
         assert "Content-Security-Policy".lower() in reply.headers
-        assert client.get("/api/models").status == 200
+        assert client.get("/health").status == 200
     log = capfd.readouterr().err
     assert f"internal error {found[1]}: Traceback" in log
     assert "AttributeError" in log

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from regard.errors import ConfigError
 
 log = logging.getLogger("regard.config")
+LARGEST_INTEGER = (1 << 64) - 1  # of any setting; larger ones cannot even be compared with a float
 
 
 def setting(
@@ -153,6 +154,8 @@ def convert_plain(kind: type, value: Any, name: str) -> Any:
     if not isinstance(value, kind) or (is_bool and kind is not bool):
         what = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]
         raise ConfigError(f"{name} = {shown(value)} is not possible; it must be {what}")
+    if kind is int and abs(value) > LARGEST_INTEGER:
+        raise ConfigError(f"{name} = {shown(value)} is too large; the most is {LARGEST_INTEGER}")
     return value
 
 
