@@ -177,7 +177,7 @@ def test_the_longest_that_is_allowed_is_answered(client: Any) -> None:
 
 
 def test_an_internal_error_is_a_500(
-    serve: Any, deep_model: Path, page: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    serve: Any, deep_model: Path, page: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serve([deep_model], tmp_path, page) as client:
         client.api.loaded.by_id["0"].explorer.translator = None
@@ -187,6 +187,6 @@ def test_an_internal_error_is_a_500(
         assert "AttributeError" not in reply.body.decode()
         assert "Content-Security-Policy".lower() in reply.headers
         assert client.get("/health").status == 200
-    log = capfd.readouterr().err
-    assert f"internal error {found[1]}: Traceback" in log
-    assert "AttributeError" in log
+    [record] = [one for one in caplog.records if one.name == "regard.serve"]
+    assert record.getMessage().startswith(f"internal error {found[1]}: Traceback")
+    assert "AttributeError" in record.getMessage()
