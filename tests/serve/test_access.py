@@ -61,6 +61,8 @@ def test_the_own_page_may_ask(client: Any) -> None:
     own = f"http://127.0.0.1:{client.port}"
     assert client.get("/api/models", Origin=own, Sec_Fetch_Site="same-origin").status == 200
     assert client.get("/api/models", Sec_Fetch_Site="none").status == 200
+    for malformed in ("http://[::1", "//", "http://[v1.x]", "\xff"):
+        assert client.get("/api/models", Origin=malformed).status == 403
     other_port = f"http://127.0.0.1:{client.port - 1}"
     assert client.get("/api/models", Origin=other_port).status == 403
 

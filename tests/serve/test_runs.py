@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from regard.inspect.wire import unpack
 from regard.serve.http_error import HttpError
-from regard.serve.metrics import last_step
+from regard.serve.metrics import MAX_BYTES, last_step, read_rows
 from regard.serve.responses import Run
 from regard.serve.runs import RunFolders, probe_pairs, thinned
 from regard.train.probes import Probe, ProbeHistory, ProbeOutput, Snapshot, encode
@@ -65,6 +66,58 @@ def test_the_last_whole_report(tmp_path: Path) -> None:
     run.metrics.write_text("x" * 300_000 + "\n" + json.dumps({"kind": "step", "step": 20}) + "\n[]\n")
     assert last_step(run.metrics) == 20
     assert last_step(tmp_path / "nowhere") == 0
+
+
+ROW = {"kind": "step", "step": 5, "loss": 1.5}
+DAMAGED = [
+    *["", "nonsense", "[]", "5", "null", '{"kind": "step"', "[" * 100_000, '{"kind": "step", "step": 1e999}'],
+    *[json.dumps(ROW | {"more": 1})[:-1] + ', "deep": ' + "[" * depth + "]" * depth + "}" for depth in (600, 990)],
+    *(
+        json.dumps(ROW | changed)
+        for changed in (
+            *({"step": "5"}, {"step": True}, {"step": -1}, {"step": 2**60}, {"step": None}, {"step": [5]}),
+            *({"kind": "other"}, {"kind": ["step"]}, {"kind": None}, {"loss": "low"}, {"loss": [1]}, {"lr": True}),
+            *({"samples": 5}, {"samples": "ab"}, {"samples": [5]}, {"samples": {"source": "a"}}),
+            *({"samples": [{"source": "a"}]}, {"samples": [{"source": "a", "reference": 5, "output": "b"}]}),
+            {"x": "y" * 1_100_000},
+        )
+    ),
+]
+
+
+def test_a_damaged_metrics_file_gives_the_rows_that_are_whole(
+    serve: Any, deep_model: Path, page: Path, tmp_path: Path
+) -> None:
+    sample = {"source": "\ud800", "reference": "a", "output": "b"}
+    whole = [ROW, {"kind": "validation", "step": 6, "nll": float("nan"), "bleu": None, "samples": [sample]}]
+    for number, damage in enumerate(DAMAGED):
+        run = make_run(tmp_path, f"run-{number}", whole[0])
+        with run.metrics.open("a", encoding="utf-8") as file:
+            file.write(f"{damage}\n{json.dumps(whole[1])}\n")
+    os.mkfifo(make_run(tmp_path, "pipe").path / "pipe")
+    os.replace(tmp_path / "pipe" / "pipe", tmp_path / "pipe" / "metrics.jsonl")  # opening it would block
+    (tmp_path / os.fsdecode(b"\xff")).mkdir()
+    (tmp_path / os.fsdecode(b"\xff") / "config.json").write_text("{}")
+    with serve([deep_model], tmp_path, page) as client:
+        runs = client.get("/api/runs").json["runs"]
+        assert {run["name"] for run in runs} >= {"pipe", "\udcff"}
+        assert {run["step"] for run in runs} == {0, 6}
+        for number, damage in enumerate(DAMAGED):
+            reply = client.get(f"/api/runs/run-{number}/metrics")
+            assert reply.status == 200, damage[:100]
+            assert reply.json["rows"] == [ROW, whole[1] | {"nll": None}], damage[:100]
+            assert client.get(f"/api/runs/run-{number}/probes").status == 404
+        assert client.get("/api/runs/pipe/metrics").json["rows"] == []
+
+
+def test_only_the_end_of_very_long_metrics_is_read(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run", *({"kind": "step", "step": step} for step in range(1000)))
+    assert [row["step"] for row in read_rows(run.metrics)] == list(range(1000))
+    with run.metrics.open("r+b") as file:  # a hole of the size that is left out
+        content = file.read()
+        file.seek(MAX_BYTES)
+        file.write(b"\n" + content)
+    assert [row["step"] for row in read_rows(run.metrics)] == list(range(1000))
 
 
 def test_rows_that_came_after_a_step(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from regard.serve.line_stream import LineStream, took_too_long
 from regard.serve.openapi import describe_api
 from regard.serve.request_body import parse_request, read_body
 
-ANSWER_SECONDS = 120.0  # from the arrival of a request to the end of its answer
+ANSWER_SECONDS = 300.0  # from the arrival of a request to the end of its answer
 MIN_COMPRESSED = 1024  # bytes; smaller answers are not compressed
 LARGE = 256 * 1024  # bytes; larger answers are compressed at the fastest level
 T = TypeVar("T")

@@ -210,7 +210,7 @@ def read_history(path: Path) -> ProbeHistory:
         probes = tuple(Probe(one["text"], tuple(one["src"])) for one in described["probes"])
         snapshots = tuple(snapshot_from(one, maps) for one in described["moments"])
         return ProbeHistory(probes, snapshots, described.get("before", 0))
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise RunError(f"{path} cannot be read: {error!r}. Training does not need it: it can be deleted.") from None
 
 
