@@ -154,7 +154,7 @@ def convert_plain(kind: type, value: Any, name: str) -> Any:
     if not isinstance(value, kind) or (is_bool and kind is not bool):
         what = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]
         raise ConfigError(f"{name} = {shown(value)} is not possible; it must be {what}")
-    if kind is int and abs(value) > LARGEST_INTEGER:
+    if kind is int and isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         raise ConfigError(f"{name} = {shown(value)} is too large; the most is {LARGEST_INTEGER}")
     return value
 
