@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from regard.core.taps import listen
+from regard.core.taps import hook_taps
 from regard.serve.queues import MODEL_QUEUE
 
 TEXT = "apple baby bird"
@@ -92,7 +92,7 @@ def test_a_stream_that_has_begun_ends_with_the_reason(serve: Any, deep_model: Pa
 
     with serve([deep_model], tmp_path, page, answer_seconds=2) as client:
         model = client.api.loaded.get("0").explorer.translator.model
-        with listen(model, {"decoder.1.ffn.ffn_out": slowly}):
+        with hook_taps(model, {"decoder.1.ffn.ffn_out": slowly}):
             reply = client.post("/api/translate/lines", {"text": TEXT, "options": {"beam": 1}})
             release.set()
             until(client, lambda: client.api.queues.busy == 0)

@@ -51,6 +51,20 @@ def test_who_stops_waiting_does_not_make_room_before_the_work_is_done() -> None:
     workers.close()
 
 
+def test_workers_that_are_closed_refuse_and_do_not_count() -> None:
+    workers = Workers(threads=1, queue_size=0)
+    workers.close()
+
+    async def ask() -> None:
+        for _ in range(3):
+            with pytest.raises(HttpError, match="no thread can be started") as refusal:
+                await workers.run(lambda: None)
+            assert refusal.value.status == 503
+
+    asyncio.run(ask())
+    assert workers.busy == 0
+
+
 def test_an_error_comes_back_and_the_place_is_free_again() -> None:
     workers = Workers(threads=1, queue_size=0)
 

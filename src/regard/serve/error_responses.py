@@ -29,6 +29,8 @@ def to_http_error(error: BaseException) -> HttpError:
             return error
         case RegardError():
             return HttpError(422, str(error))
+        case MemoryError():
+            return HttpError(503, "server busy: not enough memory", "try again in a moment, or ask for less")
         case _:
             reference = secrets.token_hex(4)
             log.error("internal error %s: %s", reference, "".join(traceback.format_exception(error)))

@@ -28,7 +28,11 @@ class Workers:
             if self.busy >= self.capacity:
                 raise HttpError(503, "server busy: too many requests are waiting", "try again in a moment")
             self.busy += 1
-        future = self.pool.submit(job)
+        try:
+            future = self.pool.submit(job)
+        except RuntimeError:  # the system has no thread left, or the server is stopping
+            self.release(None)
+            raise HttpError(503, "server busy: no thread can be started", "try again in a moment") from None
         future.add_done_callback(self.release)
         return await asyncio.wrap_future(future)
 
