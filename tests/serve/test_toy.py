@@ -32,7 +32,11 @@ def test_a_training_from_the_page(
         assert client.post("/api/translate", {"model": "1", "text": "apple"}).status == 200
 
 
-def test_a_training_that_fails_says_why(serve: Any, deep_model: Path, page: Path, tmp_path: Path) -> None:
+def test_a_training_that_fails_says_why(
+    serve: Any, deep_model: Path, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text("raise SystemExit('nothing is imported from the current folder')")
+    monkeypatch.chdir(tmp_path)
     runs = tmp_path / "runs"
     runs.write_text("not a folder")
     with serve([deep_model], runs, page) as client:
@@ -41,7 +45,7 @@ def test_a_training_that_fails_says_why(serve: Any, deep_model: Path, page: Path
         state = client.get("/api/runs").json
         assert state["runs"] == []
         assert state["toy"]["running"] is False
-        assert "regard: " in state["toy"]["error"]
+        assert "cannot be used as a run folder" in state["toy"]["error"]
 
 
 def test_a_training_ends_with_the_server(serve: Any, deep_model: Path, page: Path, tmp_path: Path) -> None:

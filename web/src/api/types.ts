@@ -33,13 +33,13 @@ export interface DecodeConfig {
   method: "beam" | "sample";
   /** 1: greedy */
   beam: number;
-  /** what a length is divided by and when to stop; huggingface: as their generate() */
+  /** length penalty and stopping rule; huggingface: those of transformers' generate() */
   beam_rule: "paper" | "huggingface";
   length_penalty: number;
-  /** longest output = ratio · source + extra, in pieces */
+  /** maximum length = ratio · source + extra, in tokens */
   max_length_ratio: number;
   max_length_extra: number;
-  /** no n-gram of this size twice in an output; 0: off */
+  /** block repeated n-grams of this size; 0: off */
   no_repeat_ngram: number;
   temperature: number;
   /** 0: off */
