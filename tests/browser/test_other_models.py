@@ -291,7 +291,7 @@ def test_components_have_names_and_are_counted_from_1(visit: Any, messages: Any)
     for name in (
         "解码器，第 3 层",
         "解码器自注意力，第 3 层",
-        "交叉注意力，第 3 层，第 2 头",
+        "交叉注意力，第 3 层，第 2 个头",
         "编码器，第 1 层，残差连接",
     ):
         expect(visit.page.get_by_role("switch", name=name, exact=True)).to_be_visible()

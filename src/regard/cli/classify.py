@@ -52,11 +52,8 @@ def command(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) 
     from regard.model_folder.registry import find_folder
 
     folder = find_folder(model_path)
-    match read_description(folder).model:
-        case ViTConfig():
-            classify_images(inputs, folder, top, as_json)
-        case _:
-            classify_texts(inputs, folder, top, as_json)
+    is_vit = isinstance(read_description(folder).model, ViTConfig)
+    (classify_images if is_vit else classify_texts)(inputs, folder, top, as_json)
 
 
 def classify_images(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import count, takewhile
-from typing import Literal
+from typing import Literal, assert_never
 
 import sentencepiece
 
@@ -181,12 +181,16 @@ class SentencePieceTokenizer:
 
     def token_bytes(self, id: int) -> bytes:
         [piece] = self.vocabulary.pieces([id])
-        match self.vocabulary.kind_of(id):
+        kind = self.vocabulary.kind_of(id)
+        match kind:
             case "byte":
                 return bytes.fromhex(piece[3:5])
-            case "normal" if id != self.mask:
-                return piece.replace(SPACE_MARK, " ").encode("utf-8")
-        return b""
+            case "normal":
+                return b"" if id == self.mask else piece.replace(SPACE_MARK, " ").encode("utf-8")
+            case "control" | "unknown":
+                return b""
+            case _:
+                assert_never(kind)
 
     def prompt(self, text: str) -> list[int]:
         return [BOS, *self.encode([text])[0]]

@@ -13,7 +13,7 @@ The differences, and how they are converted:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, assert_never
 
 import numpy as np
 
@@ -161,6 +161,8 @@ def marian_weights(
             case "writes":
                 weights[f"{part.ours}.weight"] = tensors.take(f"{part.theirs}.weight")[dimensions]
                 weights[f"{part.ours}.bias"] = tensors.take(f"{part.theirs}.bias", d_model)[dimensions]
+            case _:
+                assert_never(part.kind)
     weights |= take_embeddings(tensors, theirs, config, src_order, tgt_order)
     size = len(tgt_order) if has_start else len(tgt_order) - 1
     bias = tensors.take_optional("final_logits_bias", 1, size)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -141,6 +141,8 @@ def to_marian(config: TransformerConfig, weights: Weights, source: list[int], ta
             case "writes":
                 tensors[f"{part.theirs}.weight"] = weights[f"{part.ours}.weight"][back]
                 tensors[f"{part.theirs}.bias"] = weights[f"{part.ours}.bias"][back]
+            case _:
+                assert_never(part.kind)
     bias = weights.get("output_bias", np.zeros(config.tgt_vocab_size, np.float32))
     tensors["final_logits_bias"] = reordered(bias[:, None], target).T
     names = {"tgt_embedding": "model.shared"} if config.tie_embeddings == "all" else OWN_TABLES
