@@ -43,7 +43,7 @@ def test_each_is_complete_and_small_and_has_a_card(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", model_folders(BUNDLED), ids=lambda path: path.name)
-def test_a_film_goes_from_random_weights_to_the_model_itself(bundled: Translator, folder: Path) -> None:
+def test_the_attention_history_goes_from_random_weights_to_the_final_model(bundled: Translator, folder: Path) -> None:
     film = read_history(folder / PROBES)
     assert (film.snapshots[0].step, len(film.probes), len(film.snapshots)) == (0, 6, 16)
     for number, probe in enumerate(film.probes):
@@ -115,7 +115,7 @@ def test_traditional_input(bundled: Translator) -> None:
     assert bundled("我愛你，後來去了圖書館。") == bundled("我爱你，后来去了图书馆。")
 
 
-def test_endless_words_are_not_translated(bundled: Translator) -> None:
+def test_very_long_words_are_not_translated(bundled: Translator) -> None:
     assert bundled("a" * 100_000) == "a" * 100_000
     assert bundled("哈" * 1000) == "哈" * 1000
 

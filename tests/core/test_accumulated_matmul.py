@@ -1,4 +1,4 @@
-"""The gradient of a matrix that is used at every step: the same as autograd's, formed once."""
+"""The gradient of a matrix that is used at every step: equal to autograd's, computed once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_it_agrees_with_finite_differences() -> None:
     assert torch.autograd.gradcheck(lambda matrix, x: chain(AccumulatedMatmul(matrix), x), (matrix, x))
 
 
-def test_the_gradient_reaches_what_the_matrix_was_made_of() -> None:
+def test_the_gradient_reaches_the_inputs_of_the_matrix() -> None:
     weight = torch.randn(5, 3, requires_grad=True)
     x = torch.randn(2, 3)  # itself no part of what is learnt
     multiply = AccumulatedMatmul((2 * weight).T)
@@ -72,7 +72,7 @@ def test_in_bf16_the_sum_over_the_steps_is_not_rounded_step_by_step() -> None:
     assert weight.grad.item() == 512
 
 
-def test_without_learning_it_is_the_product() -> None:
+def test_without_gradients_it_is_the_plain_product() -> None:
     matrix = torch.randn(3, 2)
     x = torch.randn(4, 3)
     assert torch.equal(AccumulatedMatmul(matrix)(x), x @ matrix)

@@ -12,7 +12,7 @@ from regard.core.cache import FixedCache, GrowingCache
 
 @given(lengths=st.lists(st.integers(1, 3), min_size=1, max_size=4), seed=st.integers(0, 100))
 @settings(max_examples=20, deadline=None)
-def test_what_was_appended_is_remembered_in_order(lengths: list[int], seed: int) -> None:
+def test_appended_keys_and_values_are_in_order(lengths: list[int], seed: int) -> None:
     torch.manual_seed(seed)
     cache = GrowingCache(2, 3, sum(lengths), 4, like=torch.zeros(1, dtype=torch.float64))
     keys = [torch.randn(2, 3, length, 4, dtype=torch.float64) for length in lengths]
@@ -27,7 +27,7 @@ def test_what_was_appended_is_remembered_in_order(lengths: list[int], seed: int)
     assert torch.equal(cache.v_RHTK, -torch.cat(keys, dim=2)[rows])
 
 
-def test_more_tokens_than_room_is_an_error() -> None:
+def test_more_tokens_than_the_capacity_is_an_error() -> None:
     cache = GrowingCache(1, 1, 2, 1, like=torch.zeros(1))
     for _ in range(2):
         cache.append(torch.ones(1, 1, 1, 1), torch.ones(1, 1, 1, 1))

@@ -1,4 +1,4 @@
-"""Dropout from random bytes: as random, as fair and as repeatable as it should be."""
+"""Dropout from random bytes: uniform, independent and reproducible."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def test_a_probability_becomes_a_byte(p: float, byte: int) -> None:
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.1, 26, math.nan])
-def test_what_is_no_probability_is_refused(p: float) -> None:
+def test_values_outside_0_to_1_are_refused(p: float) -> None:
     with pytest.raises(ValueError, match="from 0 to 1"):
         Dropout(p)
 
 
-def test_survivors_are_scaled_by_the_exact_rate() -> None:
+def test_kept_elements_are_scaled_by_the_exact_rate() -> None:
     _, y = dropped(0.1)
     assert set(y.unique().tolist()) == {0.0, 256 / (256 - 26)}
 
@@ -76,7 +76,7 @@ def test_backward_uses_the_mask_of_forward() -> None:
     assert 0 < (y == 0).sum() < y.numel()
 
 
-def test_backward_weighs_the_gradient_that_comes() -> None:
+def test_backward_scales_the_incoming_gradient() -> None:
     torch.manual_seed(0)
     x = torch.ones(1000, dtype=torch.float64, requires_grad=True)
     y = Dropout(0.5)(x)
@@ -86,7 +86,7 @@ def test_backward_weighs_the_gradient_that_comes() -> None:
     assert torch.equal(x.grad, upstream * y.detach())
 
 
-def test_the_input_is_left_as_it_was() -> None:
+def test_the_input_is_unchanged() -> None:
     x = torch.ones(100)
     Dropout(0.5)(x)
     assert torch.equal(x, torch.ones(100))
@@ -133,7 +133,7 @@ def test_any_precision_and_size(dtype: torch.dtype, shape: tuple[int, ...]) -> N
     assert torch.equal(x.grad, y.detach())
 
 
-def test_a_view_in_another_order() -> None:
+def test_a_transposed_view() -> None:
     torch.manual_seed(0)
     x = torch.arange(1.0, 1001.0).view(20, 50).t()
     y = Dropout(0.5)(x)

@@ -29,7 +29,7 @@ def test_another_scale() -> None:
     assert torch.equal(embedding(torch.tensor([3])), embedding.weight[[3]])
 
 
-def test_linear_computes_in_the_inputs_precision_and_keeps_its_own() -> None:
+def test_linear_computes_in_the_dtype_of_its_input_and_keeps_its_weights() -> None:
     torch.manual_seed(0)
     layer = Linear(6, 4)
     with torch.no_grad():

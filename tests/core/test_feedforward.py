@@ -43,7 +43,7 @@ def test_it_is_two_convolutions_of_width_one() -> None:
     close(ffn(X), second(F.relu(first(X.mT))).mT)
 
 
-def test_gelu_is_the_exact_one() -> None:
+def test_gelu_is_exact() -> None:
     ffn = network("gelu")
     hidden = X @ ffn.up.weight.T + ffn.up.bias
     hidden = hidden * 0.5 * (1 + torch.erf(hidden / math.sqrt(2)))
@@ -104,7 +104,7 @@ def test_without_biases() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_relu_and_its_dropout_are_one_kernel_with_the_same_gradient(dtype: torch.dtype) -> None:
-    """Where the kernel dropped is read off what it left; with that, PyTorch's operators give the same."""
+    """With the mask read from the kernel's output, PyTorch's operators give the same."""
     assert library() is not None, "this test needs a C++ compiler"
     torch.manual_seed(5)
     ffn = FeedForward(8, 64, "relu", 0.3)
@@ -127,7 +127,7 @@ def test_relu_and_its_dropout_are_one_kernel_with_the_same_gradient(dtype: torch
     torch.testing.assert_close(ours, theirs, rtol=0.01 if dtype == torch.bfloat16 else 1e-5, atol=0)
 
 
-def test_whoever_listens_to_the_hidden_numbers_sees_them_before_dropout() -> None:
+def test_the_tap_of_the_hidden_units_is_before_dropout() -> None:
     ffn = FeedForward(6, 32, "relu", 0.5)
     for parameter in ffn.parameters():
         nn.init.normal_(parameter)

@@ -1,4 +1,4 @@
-"""Products in int8 are those of their bytes, which are near the numbers; stochastic rounding is right on average."""
+"""int8 products equal the products of the bytes, which approximate the numbers; stochastic rounding is unbiased."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _compiled() -> None:
 
 
 def numbers(packed: Packed, left: bool) -> Tensor:
-    """The whole numbers of every line, read out of its panel: lines × length."""
+    """The integers of every line, read from its panel: lines × length."""
     panels = packed.words.view(torch.uint8).view(-1, packed.words.numel() * 4 // len(packed.scales) // 4, LANES, 4)
     lines = panels.transpose(1, 2).flatten(2).flatten(0, 1)[: packed.lines, : packed.length]
     return lines.double() - 128 if left else lines.view(torch.int8).double()
@@ -60,7 +60,7 @@ def packed_both_ways(matrix: Tensor, left: bool, seed: int = 0) -> tuple[Packed,
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=80, deadline=None)
-def test_bytes_are_near_the_numbers(
+def test_quantised_values_are_near_the_numbers(
     rows: int, size: int, left: bool, rounding_seed: int, dtype: torch.dtype, seed: int
 ) -> None:
     torch.manual_seed(seed)
@@ -86,10 +86,10 @@ def test_bytes_are_near_the_numbers(
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=80, deadline=None)
-def test_a_product_is_that_of_the_bytes(
+def test_a_product_equals_the_product_of_the_bytes(
     rows: int, columns: int, length: int, out: torch.dtype, bias: bool, seed: int
 ) -> None:
-    """Whatever the sizes: tiles, panels and words that are not full."""
+    """For any sizes, with partial tiles, panels and words."""
     torch.manual_seed(seed)
     a, b, shift = torch.randn(rows, length), torch.randn(columns, length), torch.randn(columns) if bias else None
     left, right = pack_rows(a, left=True)[0], pack_rows(b, left=False)[0]
@@ -103,7 +103,7 @@ def test_a_product_is_that_of_the_bytes(
         torch.testing.assert_close(onto.double(), there.double() + wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_the_other_way_round_gives_the_same() -> None:
+def test_packing_columns_equals_packing_the_rows_of_the_transpose() -> None:
     """A matrix packed by its columns is its transpose packed by its rows."""
     torch.manual_seed(1)
     matrix = torch.randn(75, 133)
@@ -113,7 +113,7 @@ def test_the_other_way_round_gives_the_same() -> None:
         assert torch.equal(one.scales, other.scales)
 
 
-def test_stochastic_rounding_is_right_on_average_and_the_same_for_the_same_seed() -> None:
+def test_stochastic_rounding_is_unbiased_and_reproducible() -> None:
     torch.manual_seed(2)
     matrix = torch.randn(32, 200)
     for way in (0, 1):
@@ -128,8 +128,8 @@ def test_stochastic_rounding_is_right_on_average_and_the_same_for_the_same_seed(
 
 
 @pytest.mark.parametrize("way", [0, 1])
-def test_neighbours_are_rounded_apart(way: int) -> None:
-    """Of numbers midway between two steps half go up, whichever place they have; neighbours do not go together."""
+def test_neighbours_are_rounded_independently(way: int) -> None:
+    """Half of the numbers midway between two steps are rounded up, at any position and independently of neighbours."""
     matrix = torch.full((512, 512), 0.5 / MOST)
     matrix[:, 0] = matrix[0] = 1.0
     up = numbers(packed_both_ways(matrix, True, seed=3)[way], True)[1:, 1:]
@@ -142,16 +142,16 @@ def test_neighbours_are_rounded_apart(way: int) -> None:
 
 
 @pytest.mark.parametrize("way", [0, 1])
-def test_what_is_next_to_nothing_counts(way: int) -> None:
-    """A thousandth of a step becomes a step once in a thousand times."""
+def test_tiny_values_are_rounded_up_sometimes(way: int) -> None:
+    """A thousandth of a step is rounded up with a probability of one in a thousand."""
     matrix = torch.full((1024, 1024), 0.001 / MOST)
     matrix[:, 0] = matrix[0] = 1.0
     up = numbers(packed_both_ways(matrix, True, seed=4)[way], True)[1:, 1:]
     assert abs(float(up.mean()) - 0.001) < 5 * (0.001 / up.numel()) ** 0.5
 
 
-def test_the_longest_sum_fits() -> None:
-    """As large as it can be: all at the ends of their range."""
+def test_the_longest_sum_does_not_overflow() -> None:
+    """The largest possible sum: all values at the ends of their range."""
     left = pack_rows(torch.ones(1, LONGEST), left=True)[0]
     right = pack_rows(torch.tensor([[1.0], [-1.0]]).expand(2, LONGEST).contiguous(), left=False)[0]
     wanted = torch.tensor([[1.0, -1.0]]) * LONGEST * (127 / MOST) ** 2
@@ -161,7 +161,7 @@ def test_the_longest_sum_fits() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_linear_map_and_its_gradients(dtype: torch.dtype, bias: bool) -> None:
-    """Near the exact ones: each of the products within two hundredths."""
+    """Close to the exact ones: each product within 2 %."""
     torch.manual_seed(4)
     x = torch.randn(3, 70, 90).to(dtype).requires_grad_()
     weight, shift = torch.randn(50, 90, requires_grad=True), torch.randn(50, requires_grad=True) if bias else None
@@ -181,7 +181,7 @@ def test_a_linear_map_and_its_gradients(dtype: torch.dtype, bias: bool) -> None:
 
 
 def test_gradients_are_right_on_average() -> None:
-    """Also of rows that are next to nothing beside the others, which to the nearest would be nothing."""
+    """Also for rows that are tiny compared with the others, which rounding to nearest would set to zero."""
     torch.manual_seed(5)
     x, weight = torch.randn(128, 32, requires_grad=True), torch.randn(48, 32, requires_grad=True)
     grad = torch.randn(128, 48)
@@ -197,7 +197,7 @@ def test_gradients_are_right_on_average() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_threads_do_not_matter(threads: int) -> None:
+def test_the_number_of_threads_is_irrelevant(threads: int) -> None:
     torch.manual_seed(6)
     x, weight, grad = (
         torch.randn(100, 64, requires_grad=True),
@@ -219,7 +219,7 @@ def test_threads_do_not_matter(threads: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_what_is_no_number_is_not_hidden(wrong: float) -> None:
+def test_nan_is_not_hidden(wrong: float) -> None:
     x, weight = torch.randn(70, 20), torch.randn(30, 20)
     x[5, 3] = wrong
     out = int8_linear(x, weight, None)
@@ -235,15 +235,15 @@ def test_what_is_no_number_is_not_hidden(wrong: float) -> None:
     assert not by_weight[4].isfinite().any()
 
 
-def test_nothing_gives_nothing() -> None:
+def test_empty_tensors() -> None:
     x, weight = torch.zeros(70, 20, requires_grad=True), torch.zeros(30, 20, requires_grad=True)
     out = int8_linear(x, weight, None)
     gradients = torch.autograd.grad(out, (x, weight), torch.zeros(70, 30))
     assert all(not tensor.any() for tensor in (out, *gradients))
 
 
-def test_who_takes_it() -> None:
-    """Enough rows, a float32 matrix, numbers that the kernels know, sums that fit into 32 bits."""
+def test_supported_tensors() -> None:
+    """Enough rows, a float32 matrix, supported dtypes, sums that fit into 32 bits."""
     weight = torch.randn(30, 20)
     assert fits(torch.randn(4, FEWEST // 4, 20), weight)
     assert not fits(torch.randn(FEWEST - 1, 20), weight)
@@ -254,7 +254,7 @@ def test_who_takes_it() -> None:
     assert torch.equal(linear(x, weight, None, in_int8=True), linear(x, weight, None))
 
 
-def test_only_while_it_is_trained() -> None:
+def test_only_in_training() -> None:
     torch.manual_seed(8)
     layer, x = Linear(20, 30), torch.randn(FEWEST, 20)
     torch.nn.init.normal_(layer.weight)
@@ -265,7 +265,7 @@ def test_only_while_it_is_trained() -> None:
     assert torch.equal(layer.eval()(x), exact)
 
 
-def test_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason_against(torch.device("cpu")) is None
     assert "need a CPU" in str(reason_against(torch.device("meta")))
     monkeypatch.setenv("REGARD_NATIVE", "0")

@@ -14,7 +14,7 @@ def test_padding_mask_hides_pads_from_every_query() -> None:
     assert mask[:, 0, 0].tolist() == [[True, True, False], [True, False, False]]
 
 
-def test_causal_mask_is_each_place_and_those_before_it() -> None:
+def test_causal_mask_allows_each_position_and_earlier_ones() -> None:
     for length in range(1, 6):
         expected = [[key <= query for key in range(length)] for query in range(length)]
         assert causal_mask(length, length).tolist() == expected

@@ -1,4 +1,4 @@
-"""The mixture of experts against its formulas, expert by expert; and how it keeps its experts busy."""
+"""The mixture of experts against its formulas, and its load balancing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_one_expert_equals_dense(kind: FeedForwardKind, gate: Any, bias: bool) -
 
 @pytest.mark.parametrize("gate", ["sigmoid", "softmax"])
 @pytest.mark.parametrize("normalise_gates", [True, False])
-def test_it_is_the_formula_token_by_token(gate: Any, normalise_gates: bool) -> None:
+def test_it_equals_the_formula_token_by_token(gate: Any, normalise_gates: bool) -> None:
     made = mixture(gate=gate, normalise_gates=normalise_gates, routed_scaling_factor=2.5, n_shared_experts=2)
     assert made.shared is not None
     networks = [expert(made, number) for number in range(4)]
@@ -90,7 +90,7 @@ def test_all_experts_active_is_a_weighted_sum_of_all() -> None:
     close(made(X), sum(weight[..., e : e + 1] * expert(made, e)(X) for e in range(4)))
 
 
-def test_shared_experts_side_by_side_are_their_sum() -> None:
+def test_shared_experts_equal_the_sum_of_separate_networks() -> None:
     made = mixture(n_shared_experts=2, kind="swiglu", bias=False)
     shared = made.shared
     assert shared is not None
@@ -104,7 +104,7 @@ def test_shared_experts_side_by_side_are_their_sum() -> None:
 
 @given(order=st.permutations(range(15)), kept=st.integers(1, 15))
 @settings(max_examples=25, deadline=None)
-def test_who_else_is_in_the_batch_is_irrelevant(order: list[int], kept: int) -> None:
+def test_batch_mates_are_irrelevant(order: list[int], kept: int) -> None:
     made = mixture(n_shared_experts=1, n_groups=2)
     chosen = order[:kept]
     close(made(X.view(15, D)[chosen][None])[0], made(X).view(15, D)[chosen])
@@ -120,7 +120,7 @@ def test_groups_restrict_the_choice() -> None:
     assert set(Router(D, 8, 2, 4, 4, "sigmoid", True, 1.0, False).select_experts(affinity)[0].tolist()) == {0, 4}
 
 
-def test_the_correction_changes_who_is_chosen_and_not_how_much_he_counts() -> None:
+def test_the_correction_changes_the_selection_and_not_the_gates() -> None:
     made = mixture(n_experts=3, experts_per_token=2, normalise_gates=False)
     affinity = made.gate.affinity(X)
     before, _ = made.gate(affinity)
@@ -135,7 +135,7 @@ def test_the_correction_changes_who_is_chosen_and_not_how_much_he_counts() -> No
 
 
 def test_balancing_by_bias_evens_out_the_load_without_a_gradient() -> None:
-    """A router that prefers one expert by far: after a few steps every expert has its part."""
+    """A router that strongly prefers one expert: after a few steps the load is balanced."""
     made = mixture(n_experts=8, experts_per_token=2, load_balancing_rate=0.005).train()
     with torch.no_grad():
         made.gate.weight.mul_(0.3)
@@ -157,7 +157,7 @@ def test_balancing_by_bias_evens_out_the_load_without_a_gradient() -> None:
     assert not made.gate.correction_E.requires_grad
 
 
-def test_rebalance_moves_each_bias_by_the_rate_and_counts_anew() -> None:
+def test_rebalance_updates_each_bias_by_the_rate_and_resets_the_counts() -> None:
     made = mixture(load_balancing_rate=0.25)
     made.train()(X)
     made(X)  # a second batch of the same step is counted with the first
@@ -250,7 +250,7 @@ def test_bf16_activations_on_float32_weights() -> None:
     assert (rough.float() - exact).abs().median() < 0.1 * exact.abs().median()
 
 
-def test_dropout_is_on_the_units() -> None:
+def test_dropout_applies_to_the_hidden_units() -> None:
     made = mixture(dropout=0.5)
     close(made.eval()(X), mixture()(X))
     assert not torch.equal(made.train()(X), mixture()(X))
@@ -269,6 +269,6 @@ def test_the_report_adds_up() -> None:
     assert LoadReport({"a": (7,)}).entropy == 1
 
 
-def test_mixtures_are_found_by_their_place() -> None:
+def test_mixtures_are_found_by_their_path() -> None:
     model = nn.ModuleDict({"first": mixture(), "second": nn.ModuleList([mixture()])})
     assert list(mixtures(model)) == ["first", "second.0"]

@@ -52,7 +52,7 @@ def test_another_epsilon() -> None:
     close(rms(small), small / (small.square().mean(-1, keepdim=True) + 1e-3).sqrt())
 
 
-def test_what_each_norm_ignores() -> None:
+def test_invariances_of_each_norm() -> None:
     layer, rms = LayerNorm(8).double(), RMSNorm(8).double()
     torch.testing.assert_close(layer(X * 5 + 7), layer(X), rtol=0, atol=1e-4)
     torch.testing.assert_close(rms(X * 5), rms(X), rtol=0, atol=1e-4)

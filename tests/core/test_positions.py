@@ -1,4 +1,4 @@
-"""The six ways of telling a model where a token stands."""
+"""The six kinds of positional encodings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 @given(length=st.integers(1, 60), d_model=st.integers(1, 24))
 @settings(max_examples=30, deadline=None)
-def test_sinusoids_are_the_papers(length: int, d_model: int) -> None:
+def test_sinusoids_equal_the_papers_formula(length: int, d_model: int) -> None:
     table = sinusoids(length, d_model).tolist()
     for place in range(length):
         for j in range(d_model):
@@ -43,13 +43,13 @@ def test_sinusoids_are_the_papers(length: int, d_model: int) -> None:
             assert table[place][j] == pytest.approx(expected, abs=1e-12)
 
 
-def test_sinusoids_are_added_from_the_place_where_the_text_starts() -> None:
+def test_sinusoids_are_added_from_the_start_position() -> None:
     positions = SinusoidalPositions(6)
     x = numbers(2, 5, 6).float()
     torch.testing.assert_close(positions.add(x, 3), x + sinusoids(8, 6)[3:].float(), rtol=0, atol=1e-6)
 
 
-def test_the_table_of_sinusoids_grows_and_changes_nothing() -> None:
+def test_the_table_of_sinusoids_grows_without_changing_values() -> None:
     positions = SinusoidalPositions(6)
     before = positions.add(torch.zeros(1, 10, 6), 0)
     far = positions.add(torch.zeros(1, 3, 6), 1000)
@@ -74,7 +74,7 @@ def test_too_long_for_learned_positions_is_an_error(start: int, length: int) -> 
 
 
 def rotated(x: Tensor, place: int) -> Tensor:
-    """One vector at one place."""
+    """One vector at one position."""
     return RotaryPositions(len(x)).rotate(x[None, None, None], place).flatten()
 
 
@@ -90,7 +90,7 @@ def test_rotary_scores_depend_on_the_offset_only(pairs: int, here: int, offset: 
     close(shifted, score)
 
 
-def test_rotary_turns_by_the_papers_angles() -> None:
+def test_rotary_rotates_by_the_papers_angles() -> None:
     """As complex numbers: pair i at place p is multiplied by exp(i p 10000^(-2i/K))."""
     x = numbers(2, 3, 5, 8)
     first, second = x[..., :4], x[..., 4:]
@@ -103,7 +103,7 @@ def test_rotary_turns_by_the_papers_angles() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("size", [2, 10, 64])
-def test_rotary_in_cpp_is_the_written_out_one_there_and_back(dtype: torch.dtype, heads: int, size: int) -> None:
+def test_the_cpp_rotation_equals_the_fallback_forward_and_backward(dtype: torch.dtype, heads: int, size: int) -> None:
     """For queries and keys as a projection leaves them; by float64, which is written out."""
     assert library() is not None, "this test needs a C++ compiler"
     qkv, weight = torch.randn(2, 5, 3 * heads * size).to(dtype), torch.randn(2, heads, 5, size).to(dtype)
@@ -141,20 +141,20 @@ def test_alibi_slopes_of_eight_heads_are_the_papers() -> None:
     ]
 
 
-def test_alibi_falls_with_the_distance() -> None:
+def test_the_alibi_bias_decreases_with_the_distance() -> None:
     bias = AlibiPositions(8).bias(3, 3)
     assert bias is not None
     assert bias[1].tolist() == [[0, -0.25, -0.5], [-0.25, 0, -0.25], [-0.5, -0.25, 0]]
 
 
-def test_alibi_that_looks_both_ways_tells_left_from_right() -> None:
+def test_two_sided_alibi_distinguishes_left_from_right() -> None:
     bias = AlibiPositions(8, two_sided=True).bias(3, 3)
     assert bias is not None
     assert bias[1].tolist() == [[0, -0.5, -1], [-0.25, 0, -0.5], [-0.5, -0.25, 0]]
 
 
 @pytest.mark.parametrize("kind", ["alibi", "relative"])
-def test_the_bias_of_the_last_queries_is_the_end_of_the_whole(kind: str) -> None:
+def test_the_bias_of_the_last_queries_is_the_last_rows_of_the_whole(kind: str) -> None:
     torch.manual_seed(0)
     positions = build_positions(kind, 8, 2, 64, False)  # type: ignore[arg-type]
     with torch.no_grad():
@@ -237,7 +237,7 @@ def test_relative_bias_is_the_table_at_the_bucket() -> None:
         ("alibi", AlibiPositions), ("relative", RelativePositions), ("none", Positions),
     ],
 )  # fmt: skip
-def test_each_kind_acts_in_one_place(kind: str, cls: type[Positions]) -> None:
+def test_each_kind_overrides_one_method(kind: str, cls: type[Positions]) -> None:
     positions = build_positions(kind, 8, 2, 16, True)  # type: ignore[arg-type]
     assert type(positions) is cls
     with torch.no_grad():
@@ -253,8 +253,8 @@ def test_each_kind_acts_in_one_place(kind: str, cls: type[Positions]) -> None:
     assert acts == {name: name == where for name in acts}
 
 
-def test_stretched_rotary_keeps_the_fast_pairs_and_slows_the_slow_ones() -> None:
-    """YaRN: what turns often within the length trained on is left alone, what never turns once is stretched."""
+def test_yarn_keeps_high_frequencies_and_lowers_low_ones() -> None:
+    """YaRN: pairs with many rotations within the training length are unchanged, those with less than one are scaled."""
     like = torch.zeros(1, dtype=torch.float64)
     plain, stretched = RotaryPositions(64).frequencies(like), RotaryPositions(64, scaling_factor=40.0).frequencies(like)
     turns = plain * 4096 / (2 * math.pi)
@@ -266,7 +266,7 @@ def test_stretched_rotary_keeps_the_fast_pairs_and_slows_the_slow_ones() -> None
     assert RotaryPositions(64, scaling_factor=40.0).score_factor == pytest.approx((0.1 * math.log(40) + 1) ** 2)
 
 
-def test_another_base_turns_at_another_pace() -> None:
+def test_another_theta_gives_other_frequencies() -> None:
     x = torch.randn(1, 1, 5, 4, dtype=torch.float64)
     out = RotaryPositions(4, theta=100.0).rotate(x, 0)
     angle = 3 * 100.0**-0.5

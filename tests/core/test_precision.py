@@ -1,4 +1,4 @@
-"""Which number format a run computes in."""
+"""Selection of the compute precision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regard.core.precision import choose_dtype, cpu_has_vnni, cpu_matrix_units, 
 CPU = torch.device("cpu")
 
 
-def test_what_is_asked_for_is_taken() -> None:
+def test_an_explicit_precision_is_used() -> None:
     assert choose_dtype("float32", CPU) == torch.float32
     assert choose_dtype("bfloat16", CPU) == torch.bfloat16
 
@@ -25,7 +25,7 @@ def test_auto_elsewhere_is_float32() -> None:
     assert choose_dtype("auto", torch.device("meta")) == torch.float32
 
 
-def test_what_onednn_may_not_use_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_excluded_by_onednn_max_cpu_isa_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     best = cpu_matrix_units()
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "DEFAULT")
@@ -39,7 +39,7 @@ def test_what_onednn_may_not_use_is_not_there(monkeypatch: pytest.MonkeyPatch) -
     assert not takes_int8("auto", CPU)
 
 
-def test_int8_is_for_who_has_vnni_and_no_amx(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_selects_int8_with_vnni_and_without_amx(monkeypatch: pytest.MonkeyPatch) -> None:
     assert takes_int8("int8", CPU)
     assert not takes_int8("bfloat16", CPU)
     assert not takes_int8("float32", CPU)
@@ -54,5 +54,5 @@ def test_int8_is_for_who_has_vnni_and_no_amx(monkeypatch: pytest.MonkeyPatch) ->
     assert not takes_int8("auto", CPU)
 
 
-def test_between_products_int8_is_as_auto() -> None:
+def test_with_int8_the_dtype_between_products_is_that_of_auto() -> None:
     assert choose_dtype("int8", CPU) == choose_dtype("auto", CPU)

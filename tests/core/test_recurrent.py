@@ -1,4 +1,4 @@
-"""The cells are PyTorch's, to the last digit; layers take sentences of different lengths as if each were alone."""
+"""The cells equal PyTorch's; a layer treats each sentence of a batch as if it were alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 
 
 def copy_weights(ours: Recurrence, theirs: nn.RNNBase, suffix: str = "") -> None:
-    """Their two biases are one of ours, but in GRU."""
+    """Their two biases are one of ours, except in GRU."""
     named = dict(theirs.named_parameters())
     with torch.no_grad():
         ours.inputs.weight.copy_(named[f"weight_ih_l0{suffix}"])
@@ -48,7 +48,7 @@ def pair(kind: CellKind, d_input: int, d_model: int, bidirectional: bool) -> tup
 
 @both
 @every_kind
-def test_a_layer_is_pytorchs_in_values_and_gradients(kind: CellKind, bidirectional: bool) -> None:
+def test_a_layer_equals_pytorchs_in_values_and_gradients(kind: CellKind, bidirectional: bool) -> None:
     ours, theirs = pair(kind, 5, 7, bidirectional)
     x = torch.randn(3, 6, 5, dtype=torch.float64)
     x_ours, x_theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
@@ -70,7 +70,7 @@ def test_a_layer_is_pytorchs_in_values_and_gradients(kind: CellKind, bidirection
 
 @both
 @every_kind
-def test_padded_sentences_are_pytorchs_packed_ones(kind: CellKind, bidirectional: bool) -> None:
+def test_padded_sentences_equal_pytorchs_packed_ones(kind: CellKind, bidirectional: bool) -> None:
     ours, theirs = pair(kind, 5, 7, bidirectional)
     lengths = torch.tensor([6, 4, 1])
     x = torch.randn(3, 6, 5, dtype=torch.float64)
@@ -83,7 +83,7 @@ def test_padded_sentences_are_pytorchs_packed_ones(kind: CellKind, bidirectional
 
 
 @every_kind
-def test_step_by_step_from_a_given_state_is_pytorchs_too(kind: CellKind) -> None:
+def test_steps_from_a_given_state_equal_pytorchs(kind: CellKind) -> None:
     ours, theirs = pair(kind, 4, 3, False)
     recurrence = ours.forwards
     x = torch.randn(2, 5, 4, dtype=torch.float64)
@@ -117,7 +117,7 @@ def test_padding_and_batch_mates_change_nothing(
         close(last[row], alone_last[0])
 
 
-def test_turning_round_leaves_the_padding_and_undoes_itself() -> None:
+def test_reversing_keeps_the_padding_and_is_its_own_inverse() -> None:
     x = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0], [5, 6, 7, 8]])[:, :, None]
     lengths = torch.tensor([3, 1, 4])
     turned = reverse_sequences(x, lengths)
@@ -141,8 +141,8 @@ def test_in_bf16_the_state_is_kept_in_float32(kind: CellKind) -> None:
     assert {parameter.grad.dtype for parameter in recurrence.parameters()} == {torch.float32}  # type: ignore[union-attr]
 
 
-def test_gates_stand_in_pytorchs_order() -> None:
-    """LSTM with input and forget gates shut shows nothing; with the forget gate open it keeps what it has."""
+def test_gates_are_in_pytorchs_order() -> None:
+    """An LSTM with closed input and forget gates outputs zero; with an open forget gate it keeps its state."""
     assert GATES["lstm"].index("f") == 1
     recurrence = Recurrence("lstm", 1, 1).double()
     for parameter in recurrence.parameters():

@@ -1,4 +1,4 @@
-"""Add & norm in C++ is add & norm in PyTorch, forward and backward, and its dropout is a dropout."""
+"""Add & norm in C++ equals PyTorch's, forward and backward, and its dropout is correct."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _compiled() -> None:
 
 
 def both(block: Residual, x: Tensor, change: Tensor, weight: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Output and gradients, fused and step by step (listening makes it so)."""
+    """Output and gradients, fused and step by step (selected by a hook)."""
     results = []
     for fused in (True, False):
         leaves = [x.clone().requires_grad_(), change.clone().requires_grad_()]
@@ -60,7 +60,7 @@ def test_fused_equals_step_by_step(seed: int, rows: int, size: int, dtype: torch
 
 
 def dropped(block: Residual, rows: int, size: int) -> Tensor:
-    """Which elements the dropout of one pass lets through, read off the gradient: 0, or the scale."""
+    """The dropout factors of one pass, read from the gradient: 0, or the scale."""
     change = torch.zeros(rows, size, requires_grad=True)
     x = torch.randn(rows, size, requires_grad=True)
     (block.after(x, change) * torch.randn(rows, size)).sum().backward()
@@ -82,7 +82,7 @@ def test_dropout_has_its_rate_and_scale() -> None:
         assert abs((centred * other).mean() / centred.var()) < 0.02
 
 
-def test_forward_and_backward_drop_the_same() -> None:
+def test_forward_and_backward_have_the_same_mask() -> None:
     torch.manual_seed(2)
     block = Residual(48, "post", "layernorm", 0.5)
     x, change = torch.zeros(30, 48), torch.randn(30, 48, requires_grad=True)
@@ -116,7 +116,7 @@ def test_nothing_is_dropped_outside_training() -> None:
     torch.testing.assert_close(block.after(x, change), block.norm(x + change))
 
 
-def test_pre_norm_and_rms_norm_go_step_by_step() -> None:
+def test_pre_norm_and_rms_norm_are_computed_step_by_step() -> None:
     x = torch.randn(2, 8)
     assert not Residual(8, "pre", "layernorm", 0.0).can_fuse(x, x)
     assert not Residual(8, "post", "rmsnorm", 0.0).can_fuse(x, x)
@@ -128,8 +128,8 @@ def test_pre_norm_and_rms_norm_go_step_by_step() -> None:
     [torch.randn(6, 16, dtype=torch.float64), torch.tensor(0.5), torch.randn(16)],
     ids=["double", "scalar", "row"],
 )
-def test_what_a_listener_puts_in_is_added_as_pytorch_would(replaced: Tensor) -> None:
-    """An intervention upstream may hand over whatever can be added; the kernel must not take it for its own kind."""
+def test_a_value_from_a_hook_is_added_as_in_pytorch(replaced: Tensor) -> None:
+    """An intervention may replace the value by anything that can be added; the kernel must not be used for it."""
     block = Residual(16, "post", "layernorm", 0.0)
     x = torch.randn(6, 16)
     assert not block.can_fuse(x, replaced)

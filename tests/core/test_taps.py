@@ -37,7 +37,7 @@ def all_silent(model: nn.Module) -> bool:
     return not any(module.hooked for module in model.modules() if isinstance(module, Tap))
 
 
-def test_nobody_listening_a_tap_is_the_identity() -> None:
+def test_a_tap_without_a_hook_is_the_identity() -> None:
     tap = Tap()
     x = torch.randn(3)
     assert tap(x) is x
@@ -87,7 +87,7 @@ def test_a_recording_is_a_copy_without_history() -> None:
     assert not trace["layers.0.before"].requires_grad
 
 
-def test_a_listener_that_returns_a_tensor_changes_what_follows() -> None:
+def test_a_hook_that_returns_a_tensor_replaces_the_value() -> None:
     model = Pair()
     heard: list[str] = []
 
@@ -102,7 +102,7 @@ def test_a_listener_that_returns_a_tensor_changes_what_follows() -> None:
     assert all_silent(model)
 
 
-def test_listeners_on_one_tap_are_called_in_order() -> None:
+def test_hooks_on_one_tap_are_called_in_order() -> None:
     model = Pair()
     seen: list[float] = []
     with hook_taps(
@@ -117,7 +117,7 @@ def test_listeners_on_one_tap_are_called_in_order() -> None:
     assert seen == [50]
 
 
-def test_nested_listeners_outer_first_and_the_outer_stays() -> None:
+def test_nested_hooks_are_called_outer_first_and_the_outer_stays() -> None:
     model = Pair()
     with hook_taps(model, {"layers.1.after": lambda _, x: x + 1}):
         with hook_taps(model, {"layers.1.after": lambda _, x: x * 10}), record(model, "layers.1.after") as trace:
@@ -128,7 +128,7 @@ def test_nested_listeners_outer_first_and_the_outer_stays() -> None:
     assert all_silent(model)
 
 
-def test_nothing_is_left_after_an_error_in_the_block() -> None:
+def test_hooks_are_removed_after_an_error_in_the_block() -> None:
     model = Pair()
     heard = []
 
@@ -142,7 +142,7 @@ def test_nothing_is_left_after_an_error_in_the_block() -> None:
     assert all_silent(model)
 
 
-def test_nothing_is_left_after_an_error_in_a_listener() -> None:
+def test_hooks_are_removed_after_an_error_in_a_hook() -> None:
     model = Pair()
 
     def fail(path: str, x: Tensor) -> Tensor:

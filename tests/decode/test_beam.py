@@ -146,7 +146,7 @@ def test_no_ngram_is_written_twice(bench: Any, seed: int, n: int, beam: int) -> 
         assert len(set(ngrams)) == len(ngrams)
 
 
-def test_where_everything_is_forbidden_what_was_written_comes_back(bench: Any) -> None:
+def test_if_every_token_is_forbidden_the_tokens_so_far_are_returned(bench: Any) -> None:
     model = bench.model(1, 7, end=-math.inf)
     [[best]] = beam_search(model, bench.pad([[4]]), beam=3, length_penalty=0.6, max_lengths=[50], no_repeat_ngram=1)
     assert sorted(best.ids) == [4, 5, 6]
@@ -213,7 +213,7 @@ def test_impossible_options_are_refused(bench: Any, options: dict[str, Any], wor
         beam_search(bench.model(1, 12), bench.pad([[4]]), **(defaults | options))
 
 
-def test_a_model_that_gives_no_numbers_is_reported(bench: Any) -> None:
+def test_a_model_with_nan_logits_is_an_error(bench: Any) -> None:
     with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
         beam_search(bench.model(1, 12, end=math.nan), bench.pad([[4]]), beam=2, length_penalty=0.6, max_lengths=[5])
 

@@ -1,4 +1,4 @@
-"""The engine against the plain model: the same logits, the same translations, whoever else is in the batch."""
+"""The engine against the plain model: the same logits and translations, independent of the batch."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_beam_search_finds_what_the_model_finds(
 
 
 @pytest.mark.parametrize("form", NUMBER_FORMATS)
-def test_the_search_takes_the_steps_that_are_offered(form: NumberFormat) -> None:
+def test_the_cpp_search_equals_the_python_search_with_the_engines_steps(form: NumberFormat) -> None:
     """The whole search in C++ against beam.py with the engine's own steps: the same numbers, so the same results."""
     engine = engine_of(make_model(3), form)
     src_BM = pad_sources([[5, 6, 7], [8], [9, 10, 11, 12], []], torch.device("cpu"))
@@ -134,7 +134,7 @@ def test_the_search_takes_the_steps_that_are_offered(form: NumberFormat) -> None
 @given(sources=SOURCES, form=st.sampled_from(NUMBER_FORMATS))
 @settings(max_examples=15, deadline=None)
 def test_batch_mates_do_not_matter(sources: list[list[int]], form: NumberFormat) -> None:
-    """Bit for bit: every row is summed in the same order, wherever it stands."""
+    """Bit for bit: every row is summed in the same order, at any position."""
     engine = engine_of(make_model(), form)
     together = first_logits(engine, sources)
     alone = torch.cat([first_logits(engine, [source]) for source in sources])
@@ -176,7 +176,7 @@ def test_damaged_weights_are_an_error(damage: float, form: NumberFormat, name: s
         )
 
 
-def test_what_is_not_there_is_not_read() -> None:
+def test_ids_and_positions_out_of_range_are_refused() -> None:
     """Beyond the tables of embeddings and of positions, the model says so, too."""
     engine = engine_of(make_model(position="learned", max_positions=6))
     for sources, limit, wrong, message in (
@@ -192,7 +192,7 @@ def test_what_is_not_there_is_not_read() -> None:
 
 @pytest.mark.parametrize("token", [-1, VOCABULARY, 2**40])
 def test_tokens_outside_the_vocabulary_are_refused(token: int) -> None:
-    """By the engine as by the model's embeddings; the engine goes on working."""
+    """As by the model's embeddings; the engine remains usable."""
     model = make_model()
     engine = engine_of(model)
     src_BM = torch.tensor([[5, token, EOS]])
@@ -230,7 +230,7 @@ def test_what_the_engine_refuses() -> None:
         ([6, 6], ValueError, "ascending order"),
     ],
 )
-def test_a_shortlist_that_is_none_is_refused(allowed: list[int], error: type[Exception], message: str) -> None:
+def test_invalid_allowed_tokens_are_refused(allowed: list[int], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         engine_of(make_model()).restricted(np.array(allowed, np.int64))
 
@@ -248,7 +248,9 @@ def test_a_search_that_fits_into_no_memory_raises() -> None:
 )
 @pytest.mark.parametrize("form", NUMBER_FORMATS)
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
-def test_what_is_not_finite_is_so_in_the_engine(shape: dict[str, object], form: NumberFormat, wrong: float) -> None:
+def test_non_finite_weights_give_the_same_in_the_engine(
+    shape: dict[str, object], form: NumberFormat, wrong: float
+) -> None:
     """A bad number in one source's embedding, or in one row of the output matrix: the same logits are NaN."""
     model = make_model(d_model=36, n_heads=3, tie_embeddings="none", **shape)
     model.src_embedding.weight[9, 3] = wrong
@@ -288,7 +290,7 @@ def test_the_table_of_positions_is_long_enough_whatever_another_thread_does() ->
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "learned", "rotary"])
-def test_a_model_may_move_on_without_its_engine(position: str) -> None:
+def test_a_model_can_change_without_its_engine(position: str) -> None:
     model = make_model(position=position)
     engine = engine_of(model)
     before = first_logits(engine, [[5, 6, 7], [8]])
@@ -299,8 +301,8 @@ def test_a_model_may_move_on_without_its_engine(position: str) -> None:
     del elsewhere
 
 
-def test_a_state_that_is_forgotten_together_with_its_engine_is_freed_first() -> None:
-    """As a traceback that nobody keeps has them: what the state has borrowed must go back to somebody."""
+def test_a_state_is_freed_before_its_engine() -> None:
+    """As when a traceback is dropped: the state returns its workspace to the engine."""
     engine = engine_of(make_model())
     state = engine.begin(pad_sources([[5]], torch.device("cpu")), 2)
     freed: list[str] = []

@@ -75,7 +75,7 @@ def test_it_finds_what_the_oracle_finds(
 
 @PROPERTY
 @given(seed=SEEDS, sources=SOURCES, limit=st.integers(1, 9))
-def test_greedy_search_takes_the_likeliest_and_ends_at_its_last_place(
+def test_greedy_search_takes_the_most_probable_token_and_ends_at_the_limit(
     bench: Any, seed: int, sources: list[list[int]], limit: int
 ) -> None:
     model = bench.model(seed, 12)
@@ -128,7 +128,7 @@ def test_scores_are_divided_by_the_length_itself(bench: Any) -> None:
 
 @PROPERTY
 @given(seed=SEEDS, beam=st.integers(2, 4))
-def test_whoever_watches_sees_a_tree_that_holds_together(bench: Any, seed: int, beam: int) -> None:
+def test_an_observer_gets_a_consistent_tree(bench: Any, seed: int, beam: int) -> None:
     model = bench.model(seed, 12, end=1.0)
     tree = BeamTree(beam, 1.0, "huggingface")
     steps: list[BeamStep] = []

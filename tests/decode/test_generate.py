@@ -1,4 +1,4 @@
-"""Going on with a text: what is drawn is the model's, depends on its seed alone, and never splits a character."""
+"""Text generation: samples follow the model, depend on their seed only, and never split a character."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_a_text_depends_on_its_own_seed_alone(seeds: list[int], temperature: flo
         assert EOS not in kept[:-1]
 
 
-def test_room_is_taken_for_what_is_written_not_for_what_may_be() -> None:
+def test_memory_is_allocated_for_the_text_so_far() -> None:
     steps = generate(MODEL, LETTERS, [BOS, 6], SamplingOptions(), max_tokens=10**20, seeds=[1, 2])
     [few, _] = written(MODEL, [BOS, 6], SamplingOptions(), max_tokens=2, seeds=[1, 2])
     assert torch.stack([next(steps)[0], next(steps)[0]], dim=1).tolist() == few
 
 
 def test_a_model_without_a_limit_sees_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given more room again and again, and forgets nothing."""
+    """The state is enlarged repeatedly and keeps the whole text."""
     monkeypatch.setattr("regard.decode.generate.INITIAL_ROOM", 4)
     torch.manual_seed(6)  # one that does not end soon
     sizes = {"d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 2, "kv_rank": 4, "head_size": 4, "rotary_size": 2}
@@ -92,7 +92,7 @@ def test_a_model_without_a_limit_sees_all_of_a_text(monkeypatch: pytest.MonkeyPa
         ids.append(token)
 
 
-def test_nothing_that_is_no_text_is_written() -> None:
+def test_special_tokens_are_never_generated() -> None:
     tokens, _ = written(MODEL, [BOS], SamplingOptions(temperature=3.0), max_tokens=40, seeds=range(20))
     drawn = {token for row in tokens for token in row}
     assert drawn <= {ENDED, EOS, *range(5, LETTERS.size)}
@@ -111,7 +111,7 @@ def test_sampling_follows_the_model() -> None:
 
 
 def test_a_text_may_be_longer_than_the_window() -> None:
-    """After it is full, the younger half is read again; between, nothing is."""
+    """When the window is full, the recent half is read again; otherwise nothing is read twice."""
     [tokens], [log_probs] = written(MODEL, [BOS, 6, 7], SamplingOptions(top_k=1), max_tokens=40)
     if EOS in tokens:
         pytest.fail("choose another model: this one ends too early to show anything")

@@ -47,7 +47,7 @@ def test_the_likeliest_token_alone_is_greedy(
     n_samples=st.integers(1, 3),
     data=st.data(),
 )
-def test_a_sentence_draws_the_same_in_any_batch(
+def test_samples_do_not_depend_on_the_batch(
     bench: Any, seed: int, sources: list[list[int]], top_k: int, top_p: float, n_samples: int, data: st.DataObject
 ) -> None:
     model = bench.model(seed, 12, dtype=torch.float32)
@@ -110,7 +110,7 @@ def test_the_nucleus_is_the_fewest_tokens_that_reach_top_p(top_p: float, kept: i
     assert in_nucleus(prob_RC, top_p).sum().item() == kept
 
 
-def test_cuts_leave_out_the_unlikely() -> None:
+def test_top_k_and_top_p_exclude_improbable_tokens() -> None:
     log_probs_RV = torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64).log().expand(1000, -1)
     uniform_R = torch.linspace(0, 1, 1001)[:-1]
 
@@ -150,7 +150,7 @@ def test_prefix_and_blocking_hold(bench: Any, seed: int, prefix: list[int]) -> N
         assert not set(rest) & set(prefix)
 
 
-def test_where_everything_is_forbidden_what_was_written_comes_back(bench: Any) -> None:
+def test_if_every_token_is_forbidden_the_tokens_so_far_are_returned(bench: Any) -> None:
     model = bench.model(1, 7, end=-math.inf)
     [found] = sample_search(
         model, bench.pad([[4]]), seeds=[1], max_lengths=[50], n_samples=5, no_repeat_ngram=1, **PLAIN
@@ -158,7 +158,7 @@ def test_where_everything_is_forbidden_what_was_written_comes_back(bench: Any) -
     assert all(sorted(sample.ids) == [4, 5, 6] and not sample.finished for sample in found)
 
 
-def test_a_sentence_without_a_way_on_leaves_the_others_alone(bench: Any) -> None:
+def test_a_sentence_that_cannot_continue_does_not_affect_the_others(bench: Any) -> None:
     model = bench.model(1, 9, end=-math.inf)
     sources, prefixes = [[4], [5], [6]], [[], [4, 4, 4], [5]]
     options = {"max_lengths": [20] * 3, "n_samples": 2, "no_repeat_ngram": 1, **PLAIN}

@@ -19,7 +19,9 @@ SOURCES = st.lists(st.lists(st.integers(EOS + 1, 11), max_size=6), min_size=1, m
 
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10_000), sources=SOURCES, alpha=st.sampled_from([0.0, 0.6, 1.5]))
-def test_what_a_search_finds_is_scored_alike(bench: Any, seed: int, sources: list[list[int]], alpha: float) -> None:
+def test_scores_equal_those_of_the_search_that_found_it(
+    bench: Any, seed: int, sources: list[list[int]], alpha: float
+) -> None:
     model, src_BM = bench.model(seed, 12), bench.pad(sources)
     found = beam_search(model, src_BM, beam=3, length_penalty=alpha, max_lengths=[12] * len(sources), no_repeat_ngram=2)
     given_back = score_translations(model, src_BM, [best.ids for [best] in found], length_penalty=alpha)
@@ -43,7 +45,7 @@ def test_the_empty_translation_has_the_probability_of_its_end(bench: Any) -> Non
 @pytest.mark.parametrize(
     ("translations", "words"), [([[4], [4]], "1 sources but 2"), ([[4, PAD]], "padding"), ([[BOS, 4]], "begin")]
 )
-def test_what_is_no_translation_is_refused(bench: Any, translations: list[list[int]], words: str) -> None:
+def test_invalid_translations_are_refused(bench: Any, translations: list[list[int]], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         score_translations(bench.model(1, 12), bench.pad([[4]]), translations)
 

@@ -67,7 +67,7 @@ def test_no_output_is_longer_than_its_source_allows(bench: Any) -> None:
     assert not any(best[0].finished for best in found)
 
 
-def test_a_forced_prefix_comes_on_top_of_the_room(bench: Any) -> None:
+def test_a_forced_prefix_does_not_count_towards_the_maximum_length(bench: Any) -> None:
     model = table(bench, end=-100.0)
     how = DecodeConfig(beam=2, max_length_ratio=1.0, max_length_extra=2)
     found = search(model, [[5, 6], [7]], how, CPU, prefixes=[[9, 9, 10], []])

@@ -1,4 +1,4 @@
-"""A search among some words only: the engine's against the masked model's, and the list that says which words."""
+"""Search restricted to some tokens: the engine against the masked model; and the shortlist of these tokens."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_list_of_all_words_changes_nothing(form: NumberFormat) -> None:
 
 
 @pytest.mark.parametrize("form", NUMBER_FORMATS)
-def test_the_restricted_search_takes_the_steps_that_are_offered(form: NumberFormat) -> None:
+def test_the_restricted_cpp_search_equals_the_python_search(form: NumberFormat) -> None:
     """The whole search in C++ against beam.py with the engine's own steps, which a prefix or an observer gets."""
     engine = engine_of(make_model(3), form).restricted(tokens({7, 20, 21, 22, 40, 41, 88, 89}))
     src_BM = pad_sources([[5, 6, 7], [8], []], CPU)
@@ -143,7 +143,7 @@ def test_a_forced_prefix_can_be_written(native: bool) -> None:
     assert set(found.ids) <= {30, 60, 61}
 
 
-def test_an_engine_that_is_restricted_outlives_its_maker() -> None:
+def test_a_restricted_engine_outlives_the_original() -> None:
     model = make_model()
     src_BM = pad_sources([[5, 6]], CPU)
     how: dict[str, Any] = {"beam": 2, "length_penalty": 0.6, "max_lengths": [5]}
@@ -217,7 +217,7 @@ def test_it_is_kept_in_the_model_folder(random_model: Any, reverse: ModelTransla
     assert ModelTranslator(folder).shortlist is None
 
 
-def test_that_of_another_model_is_refused(random_model: Any, reverse: ModelTranslator) -> None:
+def test_a_shortlist_of_another_model_is_refused(random_model: Any, reverse: ModelTranslator) -> None:
     folder, size = random_model("other", dtype=torch.float32), reverse.tokenizer.tgt.size
     made = Shortlist(np.array([*SPECIAL, size]), np.zeros(2, np.int64), np.empty(0, np.int32))
     write_shortlist(folder, made.to_bytes())

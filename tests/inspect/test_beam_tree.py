@@ -1,4 +1,4 @@
-"""The tree of a search is the search's own: nothing is found because it is watched, and nothing is left out."""
+"""The tree of a search: observing does not change the search, and the tree is complete."""
 
 from __future__ import annotations
 
@@ -83,9 +83,7 @@ def test_a_search_that_is_cut(reverse: ModelTranslator) -> None:
     assert {tree.nodes[road[-1]].state for road in roads} == {"best", "cut"}
 
 
-def test_a_tree_that_nobody_could_look_at_leaves_out_what_was_pruned(
-    reverse: ModelTranslator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_very_large_tree_omits_pruned_nodes(reverse: ModelTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, _ = grow(reverse, 3)
     monkeypatch.setattr(beam_tree, "MAX_NODES", 5)
     tree, _ = grow(reverse, 3)

@@ -1,4 +1,4 @@
-"""What a person can ask of a model; the server's tests ask most of it over HTTP."""
+"""The explorer's requests to a model; the server's tests make most of them over HTTP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def explorer(reverse: ModelTranslator) -> Explorer:
     return Explorer(reverse)
 
 
-def test_a_passage_is_known_by_what_it_is(explorer: Explorer) -> None:
+def test_a_passage_has_a_digest_of_its_contents(explorer: Explorer) -> None:
     plain = explorer.passage(Question(TEXT, {}), None)
     assert plain.tgt_ids == tuple(explorer.translator.tokenizer.encode_tgt(["bird baby apple"])[0])
     given = explorer.passage(Question(TEXT, {"beam": 1}), [*plain.tgt_ids, EOS])
@@ -57,7 +57,7 @@ def test_the_limits(reverse: ModelTranslator) -> None:
 
 
 def test_no_option_makes_a_search_endless(newline_model: Path) -> None:
-    """A model that never ends, and options that would let it go on for ever."""
+    """A model that never generates EOS, and options without a practical limit."""
     explorer = Explorer(ModelTranslator(newline_model), Limits(pieces=8))
     options = {"max_length_ratio": 100.0, "max_length_extra": 10**6, "beam": 1}
     [found] = explorer.translate(Question("apple baby", options)).alternatives
@@ -114,7 +114,7 @@ def test_a_large_parameter_is_sent_in_rows(explorer: Explorer, monkeypatch: pyte
     assert arrays["output.weight"].shape == (1, 64)
 
 
-def test_a_tokenizer_is_known_by_what_it_is(explorer: Explorer, random_model: Any) -> None:
+def test_a_tokenizer_has_a_digest_of_its_contents(explorer: Explorer, random_model: Any) -> None:
     same, cased, other = (Explorer(ModelTranslator(random_model(name))) for name in ("same", "cased", "other"))
     cased.translator.tokenizer.lowercase = True
     other.translator.tokenizer.tgt = SentencePieceModel(other.tgt.proto)  # two, though alike, are not one for both
@@ -128,7 +128,7 @@ def test_the_name_is_that_of_the_run_or_the_folder(explorer: Explorer, random_mo
 
 
 @pytest.mark.parametrize("kind", ["scale", "positions"])
-def test_the_fast_engine_knows_no_interventions_and_is_not_asked(reverse: ModelTranslator, kind: str) -> None:
+def test_interventions_do_not_use_the_engine(reverse: ModelTranslator, kind: str) -> None:
     plain = reverse.translate([TEXT])[0].alternatives[0]
     with intervened(reverse.model, parse_interventions([{"kind": kind}])):
         assert reverse.searcher is reverse.model

@@ -1,4 +1,4 @@
-"""Each intervention against a model that was really built or changed that way, in float64."""
+"""Each intervention against a model that was built or changed in that way, in float64."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def recurrent() -> RecurrentModel:
 
 
 def perturbed(model: Any) -> Any:
-    """Biases and norms that do something, so that leaving one out would be seen."""
+    """Random biases and norms, so that leaving one out changes the result."""
     model = model.double().eval().requires_grad_(False)
     for parameter in model.parameters():
         parameter.add_(torch.randn_like(parameter) * 0.2)
@@ -87,7 +87,7 @@ def differ(one: Tensor, other: Tensor) -> None:
 
 @every_order
 @pytest.mark.parametrize("where", ["encoder.1.attention", "decoder.0.attention", "decoder.2.cross"])
-def test_a_silent_head_is_one_whose_output_goes_nowhere(order: NormOrder, where: str) -> None:
+def test_a_disabled_head_equals_zero_columns_of_the_output_matrix(order: NormOrder, where: str) -> None:
     model = transformer(order)
     changed = logits_of(model, {"kind": "head", "where": where, "head": 1})
     other = copy.deepcopy(model)
@@ -277,7 +277,7 @@ def test_a_recurrent_model_can_be_changed_too(tree: dict[str, Any]) -> None:
 
 
 def agree(model: TranslationModel, trees: list[dict[str, Any]]) -> None:
-    """What a search under interventions reports of its finds is what a whole pass over them gives."""
+    """The log-probabilities of a search with interventions equal those of a whole pass."""
     interventions = parse_interventions(trees)
     with intervened(model, interventions):
         [found] = search(model, [SOURCE], HOW, CPU, n_best=3)
@@ -374,13 +374,13 @@ def test_what_is_malformed_is_refused_with_a_sentence(trees: Any, message: str) 
         ({"kind": "layer", "where": "*"}, "there is no '*' to change"),
     ],
 )
-def test_places_that_the_model_has_not(tree: dict[str, Any], message: str) -> None:
+def test_unknown_places_are_refused(tree: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         logits_of(transformer(), tree)
 
 
 @pytest.mark.parametrize("tree", [{"kind": "scale"}, {"kind": "positions"}, {"kind": "ffn", "where": "encoder.0"}])
-def test_what_a_recurrent_model_has_not(tree: dict[str, Any]) -> None:
+def test_interventions_that_a_recurrent_model_does_not_support(tree: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"this model has no|none in this model"):
         logits_of(recurrent(), tree)
 
@@ -390,7 +390,7 @@ def test_positions_of_a_model_that_has_none() -> None:
         logits_of(transformer(position="none"), {"kind": "positions"})
 
 
-def test_the_mask_is_no_matter_of_a_search() -> None:
+def test_the_mask_intervention_is_refused_in_a_search() -> None:
     both = (MaskOff(), LayerOff("encoder.0"))
     with pytest.raises(ConfigError, match="'mask' has no effect on a search"):
         check_search(both)

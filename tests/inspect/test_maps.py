@@ -52,7 +52,7 @@ def test_a_figure_is_a_picture() -> None:
     assert draw_map(MAP, "png").content == drawing.content
 
 
-def test_in_a_drawing_text_stays_text() -> None:
+def test_text_in_an_svg_is_text() -> None:
     drawing = draw_map(MAP, "svg")
     text = drawing.content.decode()
     assert text.rstrip().endswith("</svg>")

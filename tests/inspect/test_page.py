@@ -1,4 +1,4 @@
-"""The page as one file: every answer in it is the one that a server would give."""
+"""The page as one file: every answer in it equals that of the server."""
 
 from __future__ import annotations
 

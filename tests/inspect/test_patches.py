@@ -1,4 +1,4 @@
-"""Attention rollout: whose parts have come to the class token."""
+"""Attention rollout: the share of each patch in the class token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.inspect.patches import rollout
 
 
 def looking(*targets: int) -> np.ndarray:
-    """One head; each place looks at one other alone."""
+    """One head; each position attends to one other only."""
     return np.eye(len(targets))[list(targets)][None]
 
 

@@ -1,4 +1,4 @@
-"""T5 through the same eyes as the Transformer: traces, blocks, alignments, interventions."""
+"""Inspection of T5: traces, blocks, alignments, interventions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_its_blocks_are_those_of_a_pre_norm_stack(way: ModelTranslator) -> None:
     assert block.units
 
 
-def test_its_card_says_how_it_reckons(way: ModelTranslator) -> None:
+def test_its_description_has_its_scales(way: ModelTranslator) -> None:
     model = Explorer(way).describe()
     assert (model.embedding_scale, model.score_scale, model.head_size) == (1.0, 1.0, 6)
 

@@ -54,7 +54,7 @@ def test_the_logits_are_the_model_s(reverse: ModelTranslator) -> None:
     assert trace.probabilities == pytest.approx(wanted.numpy(), abs=1e-5)
 
 
-def test_looking_changes_nothing(reverse: ModelTranslator) -> None:
+def test_recording_changes_nothing(reverse: ModelTranslator) -> None:
     before = reverse.score([SOURCE], [TARGET])
     reverse.trace(SOURCE)
     assert reverse.score([SOURCE], [TARGET]) == before
@@ -114,7 +114,7 @@ def test_it_can_be_printed(reverse: ModelTranslator) -> None:
 
 
 def test_a_recurrent_decoder_s_attention_is_whole(recurrent: ModelTranslator) -> None:
-    """It looks once a word; the trace has the rows together, with a single head."""
+    """It attends once per token; the trace has all rows together, with a single head."""
     trace = recurrent.trace(SOURCE)
     assert set(trace.values) == set(tap_paths(recurrent.model))
     assert trace.tgt_tokens == ("▁bird", "▁baby", "▁apple", "</s>")

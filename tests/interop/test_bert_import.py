@@ -1,4 +1,4 @@
-"""A BERT as `transformers` has it, imported: the same numbers from every head, and its texts cut the same way."""
+"""An imported BERT of `transformers`: the same output of every head, and the same tokens."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_the_first_berts_have_other_names_for_norms(tmp_path: Path) -> None:
         ("tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
     ],
 )
-def test_what_is_not_ours_is_refused(tmp_path: Path, file: str, change: dict[str, Any], said: str) -> None:
+def test_unsupported_settings_are_refused(tmp_path: Path, file: str, change: dict[str, Any], said: str) -> None:
     save(tmp_path / "hf", "BertModel")
     path = tmp_path / "hf" / file
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | change), "utf-8")

@@ -1,4 +1,4 @@
-"""The real CTranslate2 runs our models and says the same, token for token."""
+"""CTranslate2 runs our exported models and gives the same tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepSeek-V3 as `transformers` has it, imported: the same logits."""
+"""An imported DeepSeek-V3 of `transformers`: the same logits."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_same_logits(tmp_path: Path, changes: dict[str, Any]) -> None:
 
 
 def test_the_published_settings_are_understood() -> None:
-    """As they stand in the config.json that DeepSeek published: the preset, with its stretched positions."""
+    """The config.json that DeepSeek published gives the preset, with its YaRN scaling."""
     from regard.config import PRESETS, VOCABULARIES, DeepSeekConfig, FamilyConfig, convert
     from regard.interop.huggingface.deepseek import deepseek_config
     from regard.interop.huggingface.folder import HuggingFaceConfig
@@ -127,7 +127,7 @@ def test_what_regard_does_not_have_is_refused(tmp_path: Path, changes: dict[str,
     assert not (tmp_path / "ours").exists()
 
 
-def test_the_module_for_a_second_token_is_left_out(tmp_path: Path) -> None:
+def test_the_multi_token_prediction_module_is_ignored(tmp_path: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
     save(tmp_path / "hf")

@@ -1,4 +1,4 @@
-"""A GPT-2 as `transformers` has it, imported: the same logits, the same greedy text."""
+"""An imported GPT-2 of `transformers`: the same logits, the same greedy text."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_vocabularies_of_both_kinds(tmp_path: Path) -> None:
         ("tokenizer.json", {"model": {"type": "WordPiece"}}, "not a byte-level BPE tokenizer"),
     ],
 )
-def test_what_is_not_ours_is_refused(tmp_path: Path, file: str, change: dict[str, Any], said: str) -> None:
+def test_unsupported_settings_are_refused(tmp_path: Path, file: str, change: dict[str, Any], said: str) -> None:
     save(tmp_path / "hf")
     path = tmp_path / "hf" / file
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | change), "utf-8")

@@ -1,4 +1,4 @@
-"""Hugging Face folders that are whole, in pieces, damaged or of another kind: what is read, and what is said."""
+"""Hugging Face folders: complete, sharded, damaged or of another kind."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_other_formats_and_folders_that_are_there(marian_folder: Any, tmp_path: 
         import_folder(folder, tmp_path / "ours")
 
 
-def test_what_is_said_of_the_model(marian_folder: Any, tmp_path: Path) -> None:
+def test_the_model_card(marian_folder: Any, tmp_path: Path) -> None:
     folder = marian_folder()
     change(folder / "generation_config.json", early_stopping=True, num_beams=6, length_penalty=0.8, max_length=100)
     said: list[str] = []

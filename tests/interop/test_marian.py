@@ -180,7 +180,7 @@ def test_traces_and_faster_precisions(marian_folder: Any) -> None:
 
 
 @pytest.mark.parametrize("separate", [False, True])
-def test_what_came_in_goes_out_as_it_was(marian_folder: Any, separate: bool) -> None:
+def test_an_imported_model_exports_to_the_original(marian_folder: Any, separate: bool) -> None:
     folder = marian_folder(separate=separate, share_encoder_decoder_embeddings=not separate)
     ours = bring_in(folder)
     export_marian(ours.folder, folder.parent / "out")
@@ -202,7 +202,7 @@ def test_what_came_in_goes_out_as_it_was(marian_folder: Any, separate: bool) -> 
         {"ffn": "gelu", "tie_embeddings": "none", "n_encoder_layers": 2},
     ],
 )
-def test_a_model_of_ours_goes_out_and_comes_back(
+def test_an_exported_model_can_be_imported_again(
     random_model: Any, reverse_test: list[tuple[str, str]], tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     ours = ModelTranslator(random_model(dtype=torch.float32, **settings))

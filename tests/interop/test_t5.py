@@ -97,7 +97,7 @@ def test_spans_of_a_text_can_be_taken_out_with_its_sentinels(t5_folder: Any) -> 
     assert sorted(one for one in both if one not in vocabulary.sentinels) == sorted(ids)
 
 
-def test_what_is_missing_is_named(t5_folder: Any, tmp_path: Path) -> None:
+def test_missing_tensors_are_named(t5_folder: Any, tmp_path: Path) -> None:
     folder = t5_folder()
     (folder / "spiece.model").unlink()
     with pytest.raises(ModelFolderError, match=r"has no spiece\.model"):

@@ -1,4 +1,4 @@
-"""A Vision Transformer as `transformers` has it, imported: the same logits, and its images prepared the same way."""
+"""An imported Vision Transformer of `transformers`: the same logits, and the same preprocessing of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experts are a choice of every Transformer here: with one expert each is what it is without."""
+"""Every Transformer can have experts: with one expert it equals the dense model."""
 
 from __future__ import annotations
 

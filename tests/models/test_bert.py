@@ -1,4 +1,4 @@
-"""BERT: every token sees all the others, padding is seen by nobody, and each head says what it is for."""
+"""BERT: bidirectional attention, masked padding, and the heads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_padding_and_batch_mates_are_irrelevant(texts: list[list[int]], more: in
             torch.testing.assert_close(row, one[0], rtol=0, atol=1e-11)
 
 
-def test_it_looks_both_ways() -> None:
+def test_attention_is_bidirectional() -> None:
     ids = torch.tensor([[2, 5, 6, 3]])
     for place in range(4):
         changed = ids.clone()
@@ -58,7 +58,7 @@ def test_it_looks_both_ways() -> None:
         assert (difference > 1e-6).all()
 
 
-def test_segments_tell_two_texts_apart() -> None:
+def test_segments_distinguish_two_texts() -> None:
     ids = torch.tensor([[2, 5, 3, 6, 3]])
     one_text, two_texts = MODEL(ids), MODEL(ids, torch.tensor([[0, 0, 0, 1, 1]]))
     assert (one_text - two_texts).abs().max() > 1e-3
@@ -104,7 +104,7 @@ def test_precision_of_the_activations() -> None:
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
 
 
-def test_a_head_that_is_not_there_says_so() -> None:
+def test_a_missing_head_is_an_error() -> None:
     bare = shaken(heads=("masked",), pooler=False)
     hidden = bare(torch.tensor([[2, 5, 3]]))
     with pytest.raises(ConfigError, match=r"no head 'classes'; its heads \(model.heads\): 'masked'"):
@@ -142,7 +142,7 @@ def test_it_does_not_translate() -> None:
 
 
 def test_it_can_learn_a_missing_word() -> None:
-    """In plain torch: what stands between 5 and 6 is 7, between 6 and 5 it is 8."""
+    """In plain torch: between 5 and 6 is a 7, between 6 and 5 an 8."""
     torch.manual_seed(1)
     model = Bert(BertConfig(**{**SIZES, "heads": ("masked",), "dropout": 0.0, "attention_dropout": 0.0}))  # type: ignore[arg-type]
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)

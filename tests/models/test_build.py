@@ -1,4 +1,4 @@
-"""Settings of any family give the model of that family, and every model keeps to what the others rely on."""
+"""Every config gives the model of its family, and every model implements the common interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_settings_choose_the_model() -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.family)
-def test_what_is_asked_of_a_model(config: FamilyConfig) -> None:
+def test_every_translation_model_implements_the_interface(config: FamilyConfig) -> None:
     torch.manual_seed(1)
     model = build_model(config).double().eval()
     src, tgt = torch.tensor([[4, 5, 3], [6, 3, 0]]), torch.tensor([[2, 7, 8], [2, 9, 0]])
@@ -66,7 +66,7 @@ def test_it_can_be_searched_and_batches_change_nothing(config: FamilyConfig, how
     ],
     ids=lambda config: config.family,
 )
-def test_what_is_asked_of_a_language_model(config: FamilyConfig) -> None:
+def test_every_language_model_implements_the_interface(config: FamilyConfig) -> None:
     torch.manual_seed(1)
     model = build_model(config).double().eval().requires_grad_(False)
     assert isinstance(model, LanguageModel)
@@ -84,7 +84,7 @@ def test_what_is_asked_of_a_language_model(config: FamilyConfig) -> None:
     assert model.longest_text is None or model.longest_text >= 4
 
 
-def test_a_model_that_lacks_something_cannot_be_made() -> None:
+def test_an_incomplete_model_class_cannot_be_instantiated() -> None:
     class Half(TranslationModel):
         pass
 

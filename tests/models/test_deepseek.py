@@ -1,4 +1,4 @@
-"""What must hold of DeepSeek's decoder whatever the text: by hypothesis, in float64."""
+"""Properties of DeepSeek's decoder for any text, with hypothesis, in float64."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_cached_equals_uncached(q_rank: int, texts: list[list[int]], first: int)
     close(torch.cat(parts, dim=1), model(ids))
 
 
-def test_the_rows_of_a_state_can_change_places() -> None:
+def test_the_rows_of_a_state_can_be_reordered() -> None:
     model, ids = model_of(), torch.tensor([[1, 2, 3], [4, 5, 6]])
     state = model.begin(2, 3)
     model.read(ids[:, :2], state)
@@ -103,7 +103,7 @@ def test_the_rows_of_a_state_can_change_places() -> None:
     close(model.step(ids[rows, 2], state), model(ids)[rows, 2])
 
 
-def test_the_cache_is_the_latent_and_the_short_key() -> None:
+def test_the_cache_is_the_latent_and_the_rotary_key() -> None:
     state = model_of().begin(2, 10)
     assert [tuple(cache.latent_RTC.shape) for cache in state.layers] == [(2, 10, 5 + 2)] * 3
 
@@ -142,7 +142,7 @@ def test_hidden_times_the_output_is_the_logits_and_bf16_keeps_float32_weights() 
     assert rough.output.weight.dtype == torch.float32
 
 
-def test_first_values() -> None:
+def test_initial_values() -> None:
     torch.manual_seed(0)
     model = DeepSeek(DeepSeekConfig(vocab_size=50))
     for name, parameter in model.named_parameters():
@@ -152,8 +152,8 @@ def test_first_values() -> None:
             assert parameter.std().item() == pytest.approx(0.5 / 16, rel=0.1), name
 
 
-def test_it_learns_and_its_experts_share_the_work() -> None:
-    """Plain torch: text that goes round in a circle, from a random start; the biases move outside of the gradient."""
+def test_it_learns_and_balances_its_experts() -> None:
+    """In plain torch: cyclic text from a random start; the routing biases are updated without a gradient."""
     torch.manual_seed(0)
     config = small_config(d_model=16, vocab_size=8, moe=MixtureConfig(n_experts=4, experts_per_token=2, d_ff=8))
     model = DeepSeek(config).train()
@@ -197,12 +197,12 @@ def test_impossible_mixtures_are_refused(changes: dict[str, Any], words: str) ->
         MixtureConfig(**changes)
 
 
-def test_an_odd_part_cannot_be_turned() -> None:
+def test_an_odd_rotary_size_is_refused() -> None:
     with pytest.raises(ConfigError, match="must be even"):
         small_config(rotary_size=3)
 
 
-def test_a_writer_writes_with_it_and_traces_it(tmp_path: Path) -> None:
+def test_a_text_generator_generates_and_traces_with_it(tmp_path: Path) -> None:
     lexicon = CharacterTokenizer.of(["to be or not"])
     config = small_config(vocab_size=lexicon.size)
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""What must hold of every model that translates, whatever the sentence: by hypothesis, in float64."""
+"""Properties of every translation model for any sentence, with hypothesis, in float64."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def model(request: pytest.FixtureRequest, small: Any) -> Any:
 
 
 def attentions(config: Any) -> list[str]:
-    """The taps of the weights with which the model looks at words."""
+    """The taps of the attention weights."""
     if config.family == "recurrent":
         return [] if config.attention == "none" else ["decoder.0.cross.weights"]
     kinds = ("encoder", "attention"), ("decoder", "attention"), ("decoder", "cross")
@@ -143,14 +143,14 @@ def test_cached_steps_equal_the_whole_pass_however_rows_are_reordered(
 
 
 def remembered(state: Any) -> list[Tensor]:
-    """What a search keeps of its sentences: the keys and values of every layer, or what the only attention has read."""
+    """The memories of a search: keys and values of every layer, or the prepared source of the recurrent model."""
     if hasattr(state, "memories"):
         caches = [part for memory in state.memories for part in (memory.k_RHMK, memory.v_RHMK)]
         return [*caches, state.memory_mask]
     return [] if state.memory is None else [state.memory.keys_BMA, state.memory.values_BMS, state.memory.mask_B11M]
 
 
-def test_beams_that_change_places_within_a_sentence_leave_its_memory_alone(model: Any, small: Any) -> None:
+def test_reordering_within_a_sentence_does_not_copy_its_memory(model: Any, small: Any) -> None:
     state = model.begin(torch.tensor([[3, 4], [5, 6]]), 4)
     state.reorder(torch.tensor([0, 0, 1, 1]))
     model.step(torch.tensor([1, 2, 3, 4]), state)

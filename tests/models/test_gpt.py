@@ -1,4 +1,4 @@
-"""GPT: what it writes next depends on what stands before, and on nothing else."""
+"""GPT: predictions depend on earlier tokens only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_future_does_not_change_the_past(ids: list[int], data: st.DataObject
 
 @settings(deadline=None)
 @given(texts=st.lists(IDS, min_size=1, max_size=3), pad=st.integers(0, 16))
-def test_batch_mates_and_what_fills_the_rows_are_irrelevant(texts: list[list[int]], pad: int) -> None:
+def test_batch_mates_and_padding_are_irrelevant(texts: list[list[int]], pad: int) -> None:
     longest = max(map(len, texts))
     together = MODEL(torch.tensor([ids + [pad] * (longest - len(ids)) for ids in texts]))
     for row, ids in zip(together, texts, strict=True):
@@ -49,7 +49,7 @@ def test_batch_mates_and_what_fills_the_rows_are_irrelevant(texts: list[list[int
 
 @settings(deadline=None)
 @given(ids=st.lists(st.integers(0, 16), min_size=2, max_size=10), data=st.data())
-def test_read_in_parts_is_read_at_once(ids: list[int], data: st.DataObject) -> None:
+def test_reading_in_parts_equals_reading_at_once(ids: list[int], data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(ids) - 1))
     ids_RL = torch.tensor([ids, ids[::-1]])
     whole = MODEL(ids_RL)
@@ -61,7 +61,7 @@ def test_read_in_parts_is_read_at_once(ids: list[int], data: st.DataObject) -> N
     assert state.length == len(ids)
 
 
-def test_rows_change_places() -> None:
+def test_rows_can_be_reordered() -> None:
     ids_RL = torch.tensor([[1, 2, 3], [4, 5, 6]])
     state = MODEL.begin(2, 4)
     MODEL.read(ids_RL, state)
@@ -71,7 +71,7 @@ def test_rows_change_places() -> None:
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
 
 
-def test_more_than_it_has_positions_for() -> None:
+def test_a_text_longer_than_the_context_is_refused() -> None:
     with pytest.raises(ValueError, match="11 tokens"):
         MODEL(torch.ones(1, 11, dtype=torch.int64))
     assert MODEL.longest_text == 10
@@ -110,7 +110,7 @@ def test_precision_of_the_activations() -> None:
     assert model.read(ids, state).dtype == torch.bfloat16
 
 
-def test_at_first_it_knows_nothing() -> None:
+def test_initial_predictions_are_nearly_uniform_at_any_depth() -> None:
     """All tokens are about as likely, however deep the model is: what the layers add stays small."""
     torch.manual_seed(1)
     model = Gpt(GptConfig(**{**SIZES, "n_layers": 8, "d_model": 64})).eval().requires_grad_(False)  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def test_at_first_it_knows_nothing() -> None:
 
 
 def test_it_can_learn() -> None:
-    """A text by heart, in plain torch."""
+    """It memorises a text, trained in plain torch."""
     torch.manual_seed(1)
     model = Gpt(GptConfig(**{**SIZES, "dropout": 0.0, "attention_dropout": 0.0}))  # type: ignore[arg-type]
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)

@@ -1,4 +1,4 @@
-"""The ledger counts what the paper counts, and what a model really has."""
+"""The ledger's counts equal those of the paper and of the model itself."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_layer_between_that_is_not_like_the_others_is_left_out_of_the_name() -
 
 
 def test_nothing_is_allocated_or_drawn() -> None:
-    """Four petabytes of weights are no trouble, and the random state of a run is left alone."""
+    """A model of four petabytes can be counted, and the random state is unchanged."""
     torch.manual_seed(3)
     before = torch.get_rng_state()
     book = ledger(sized("big", 10**12))
@@ -223,7 +223,7 @@ def test_nothing_is_allocated_or_drawn() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_unknown_vocabulary_is_said() -> None:
+def test_an_unknown_vocabulary_size_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"model\.src_vocab_size"):
         ledger(TransformerConfig())
 

@@ -1,4 +1,4 @@
-"""The ledger of models that see images, and of those with experts, which have more parameters than a token meets."""
+"""The ledger of image models, and of models with experts, which use some of their parameters per token."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_ledger_equals_the_model_itself(config: FamilyConfig) -> None:
     assert sum(row.active for row in book.folded()) == book.active
 
 
-def test_what_a_token_meets() -> None:
+def test_parameters_active_per_token() -> None:
     shape = {"d_model": 8, "n_heads": 2, "d_ff": 16, "n_encoder_layers": 1, "n_decoder_layers": 1}
     words = {"src_vocab_size": 20, "tgt_vocab_size": 20}
     book = ledger(TransformerConfig(ffn="moe", moe=MixtureConfig(n_experts=8, experts_per_token=2), **shape, **words))

@@ -1,4 +1,4 @@
-"""What is particular to the recurrent model: what it is made of, and what a sentence becomes in it."""
+"""What is specific to the recurrent model: its components, and its encoding of a sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ every_attention = pytest.mark.parametrize("attention", ATTENTIONS)
 
 
 def test_without_attention_the_sentence_is_one_vector(small: Any) -> None:
-    """Whatever else the encoder made, two sentences with the same last state are the same to the decoder."""
+    """Two sentences with the same last state of the encoder are equal for the decoder."""
     model = small.model("recurrent", attention="none", bidirectional="none")
     tgt = torch.tensor([[1, 2, 3, 4]])
     with record(model, "summary") as seen:
@@ -54,7 +54,7 @@ def test_gnmt_is_the_papers() -> None:
 
 
 def test_residuals_start_at_the_third_layer(small: Any) -> None:
-    """A layer whose output is silenced passes on what it was given, from the third layer on; below, nothing."""
+    """A layer with zero output passes on its input from the third layer on; below, it passes on zero."""
     model = small.model("recurrent", n_encoder_layers=4, n_decoder_layers=4, deep_output=False)
     src, tgt = torch.tensor([[3, 4, 5]]), torch.tensor([[1, 2]])
 
@@ -152,8 +152,8 @@ def test_a_whole_model_in_bf16_translates(small: Any) -> None:
     torch.testing.assert_close(logits.float(), wanted, rtol=0, atol=0.1)
 
 
-def test_linear_maps_without_bias_are_meant(small: Any) -> None:
-    """What is added to something that has a bias has none of its own."""
+def test_only_the_expected_linear_layers_have_no_bias(small: Any) -> None:
+    """A product that is added to one with a bias has no bias."""
     model = RecurrentModel(small.config("recurrent"))
     without = {name for name, module in model.named_modules() if isinstance(module, Linear) and module.bias is None}
     assert {name.rpartition(".")[2] for name in without} == {"recurrent", "context", "from_state"}

@@ -1,4 +1,4 @@
-"""What is particular to T5: its scores, its first values, its sizes; that it learns."""
+"""What is specific to T5: scores, initial values, sizes; that it learns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.models.t5 import T5
 
 
 def test_scores_are_not_divided_and_shifting_a_text_changes_nothing_but_its_place(small: Any) -> None:
-    """Scores depend on distances alone: the same words farther to the right have the same scores among them."""
+    """Scores depend on distances only: shifted tokens have the same scores among each other."""
     model = small.model("t5")
     with record(model, "encoder.0.attention.*") as trace:
         model.encode(torch.tensor([[3, 4, 5, 3, 4, 5]]))
@@ -26,7 +26,7 @@ def test_scores_are_not_divided_and_shifting_a_text_changes_nothing_but_its_plac
     small.close(scores[:, :3, :3], scores[:, 3:, 3:])
 
 
-def test_the_loss_may_take_the_matrix_and_never_form_the_logits(small: Any) -> None:
+def test_hidden_times_the_output_matrix_equals_the_logits(small: Any) -> None:
     from regard.train.loss import vocabulary_loss
 
     model = small.model("t5", ffn="geglu", tie_embeddings="inputs", scale_output=False, output_bias=True)
@@ -38,7 +38,7 @@ def test_the_loss_may_take_the_matrix_and_never_form_the_logits(small: Any) -> N
     small.close(found, -logp[range(3), wanted].sum())
 
 
-def test_first_values_give_even_guesses(small: Any) -> None:
+def test_initial_predictions_are_nearly_uniform(small: Any) -> None:
     torch.manual_seed(1)
     for changes in ({}, {"tie_embeddings": "inputs", "scale_output": False}):
         sizes = {"d_model": 64, "n_heads": 4, "head_size": 16, "d_ff": 128, "n_buckets": 32, "max_distance": 128}
@@ -66,13 +66,13 @@ def test_it_learns_to_copy(small: Any) -> None:
     assert loss < 0.1
 
 
-def test_the_sizes_that_were_published() -> None:
+def test_the_published_parameter_counts() -> None:
     for name, millions in (("t5-small", 60.5), ("t5-base", 222.9)):
         config: FamilyConfig = convert(FamilyConfig, PRESETS[name], name).with_vocabulary(VOCABULARIES[name])
         assert ledger(config).total / 1e6 == pytest.approx(millions, abs=0.05)
 
 
-def test_settings_that_cannot_be(small: Any) -> None:
+def test_impossible_settings_are_refused(small: Any) -> None:
     with pytest.raises(ConfigError, match=r"max_distance = 4 must be more than half of model\.n_buckets = 8"):
         small.config("t5", n_buckets=8, max_distance=4)
     with pytest.raises(ConfigError, match="one vocabulary"):

@@ -1,4 +1,4 @@
-"""What is particular to the Transformer: its positions, its taps, its first values, where dropout falls."""
+"""What is specific to the Transformer: positions, taps, initial values, and where dropout applies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SRC = torch.tensor([[3, 4, 5], [6, 7, PAD]])
 TGT = torch.tensor([[1, 8, 9, 10], [1, 2, PAD, PAD]])
 
 
-def test_more_steps_than_room_is_an_error(small: Any) -> None:
+def test_more_steps_than_the_capacity_is_an_error(small: Any) -> None:
     model = small.model("transformer")
     state = model.begin(torch.tensor([[3]]), 1)
     model.step(torch.tensor([1]), state)
@@ -58,17 +58,17 @@ def test_with_positions_it_is_not(small: Any, position: Position) -> None:
     assert (model.encode(ids.flip(1)) - model.encode(ids).flip(1)).abs().max() > 1e-3
 
 
-def test_learned_positions_have_an_end(small: Any) -> None:
+def test_learned_positions_have_a_limit(small: Any) -> None:
     with pytest.raises(ValueError, match="33 tokens, but this model has learned positions for only 32"):
         small.model("transformer", position="learned")(torch.tensor([[3] * 33]), torch.tensor([[1]]))
 
 
-def test_sinusoids_have_none(small: Any) -> None:
+def test_sinusoids_have_no_limit(small: Any) -> None:
     assert small.model("transformer")(torch.tensor([[3] * 300]), torch.tensor([[1] * 270])).isfinite().all()
 
 
 def test_taps_have_their_names(small: Any) -> None:
-    """What the pages and the labs listen to; a renamed tap breaks them."""
+    """The explorer and users depend on these names."""
     paths = set(tap_paths(small.model("transformer")))
     for layer in ("encoder.0", "decoder.1"):
         inner = {"q", "k", "v", "scores", "weights", "head_out", "attn_out"}
@@ -77,7 +77,7 @@ def test_taps_have_their_names(small: Any) -> None:
 
 
 def test_an_intervention_changes_the_output(small: Any) -> None:
-    """A head whose weights look at the first source token alone gives what that token's value gives."""
+    """A head that attends to the first source token only outputs the value of that token."""
     model = small.model("transformer")
     plain = model(SRC, TGT)
 
@@ -94,7 +94,7 @@ def test_an_intervention_changes_the_output(small: Any) -> None:
     assert torch.equal(model(SRC, TGT), plain)
 
 
-def test_nothing_stays_attached_when_the_model_fails(small: Any) -> None:
+def test_hooks_are_removed_when_the_model_fails(small: Any) -> None:
     model = small.model("transformer")
     with pytest.raises(IndexError), record(model):
         model(torch.tensor([[small.vocabulary + 5]]), TGT[:1])
@@ -151,7 +151,7 @@ def test_initial_weights() -> None:
 
 
 @pytest.mark.parametrize("position", ["learned", "relative"])
-def test_initial_positions_are_not_all_alike(small: Any, position: Position) -> None:
+def test_initial_positions_differ(small: Any, position: Position) -> None:
     torch.manual_seed(0)
     model = Transformer(small.config("transformer", position=position, d_model=32, n_heads=8))
     for positions in (model.src_positions, model.tgt_positions):
@@ -188,7 +188,7 @@ def test_two_vocabularies(small: Any) -> None:
 
 
 @every_order
-def test_dropout_falls_on_what_a_sublayer_adds_and_not_on_the_residual(order: NormOrder) -> None:
+def test_dropout_applies_to_the_sublayer_output_and_not_to_the_residual(order: NormOrder) -> None:
     """The paper, section 5.4: on the output of each sublayer, before it is added and normalised."""
     torch.manual_seed(0)
     around = Residual(8, order, "layernorm", dropout=0.5)
@@ -200,7 +200,7 @@ def test_dropout_falls_on_what_a_sublayer_adds_and_not_on_the_residual(order: No
     torch.testing.assert_close(added.abs().amax(), torch.tensor(2.0))
 
 
-def test_dropout_falls_on_the_embeddings_too(small: Any) -> None:
+def test_dropout_applies_to_the_embeddings(small: Any) -> None:
     torch.manual_seed(0)
     model = Transformer(small.config("transformer", dropout=0.5))
     with record(model, "*_embedded") as trace:
@@ -208,7 +208,7 @@ def test_dropout_falls_on_the_embeddings_too(small: Any) -> None:
     assert all((trace[path] == 0).float().mean() > 0.2 for path in ("src_embedded", "tgt_embedded"))
 
 
-def test_attention_and_activation_dropout_reach_their_places(small: Any) -> None:
+def test_attention_and_activation_dropout_apply_to_weights_and_activations(small: Any) -> None:
     model = Transformer(small.config("transformer", dropout=0.0, attention_dropout=0.25, activation_dropout=0.5))
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):

@@ -1,4 +1,4 @@
-"""The Transformer with experts in the place of its feed-forward networks."""
+"""The Transformer with experts instead of feed-forward networks."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def test_the_report_has_every_layer(small: Any) -> None:
     assert [sum(loads) for loads in report.tokens.values()] == [12, 12, 8, 8]
 
 
-def test_experts_without_a_size_have_the_models(small: Any) -> None:
+def test_experts_without_d_ff_have_that_of_the_model(small: Any) -> None:
     model = transformer(small, moe=MixtureConfig(n_experts=2))
     assert model.encoder[0].ffn.experts.down_weight.shape == (2, 8, 16)
     assert model.encoder[0].ffn.shared.down.weight.shape == (8, 16)
 
 
-def test_first_values_are_xaviers_expert_by_expert(small: Any) -> None:
+def test_initial_values_are_xavier_expert_by_expert(small: Any) -> None:
     torch.manual_seed(0)
     model = transformer(small, d_model=64, d_ff=128, moe=MixtureConfig(n_experts=4, kind="relu"))
     experts = model.encoder[0].ffn.experts
@@ -96,7 +96,7 @@ def test_first_values_are_xaviers_expert_by_expert(small: Any) -> None:
     assert not model.encoder[0].ffn.gate.correction_E.any()
 
 
-def test_the_export_to_ctranslate2_says_that_it_has_none(small: Any, tmp_path: Path) -> None:
+def test_the_export_to_ctranslate2_refuses_experts(small: Any, tmp_path: Path) -> None:
     model = transformer(small)
     weights = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
     description = ModelDescription(model.config, DecodeConfig(), "en", "de", False, {"tokenizer.model": b""})

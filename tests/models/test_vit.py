@@ -1,4 +1,4 @@
-"""The Vision Transformer: how it cuts images, what it may and may not depend on, and that it learns."""
+"""The Vision Transformer: patches, dependencies, and that it learns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
-def test_patches_stand_row_by_row_with_all_their_pixels() -> None:
+def test_patches_are_in_row_order_with_all_their_pixels() -> None:
     image = torch.arange(2 * 4 * 6).view(1, 2, 4, 6)
     patches = cut_patches(image, 2)
     assert patches.shape == (1, 6, 8)
@@ -48,7 +48,7 @@ def test_patches_stand_row_by_row_with_all_their_pixels() -> None:
         assert patches[0, number].tolist() == square.flatten().tolist()
 
 
-def test_the_patches_map_is_a_convolution_with_steps_as_long_as_it_is_wide() -> None:
+def test_the_patch_embedding_is_a_convolution_with_stride_equal_to_kernel_size() -> None:
     embedding = PatchEmbedding(12, 4, 2).double()
     with torch.no_grad():
         for parameter in embedding.parameters():
@@ -67,7 +67,7 @@ def test_batch_mates_are_irrelevant() -> None:
         close(model(IMAGES[number : number + 1])[0], together[number])
 
 
-def test_every_patch_and_its_place_matter() -> None:
+def test_the_output_depends_on_every_patch_and_its_position() -> None:
     model = model_of()
     logits = model(IMAGES[:1])
     for down in (0, 4):
@@ -79,7 +79,7 @@ def test_every_patch_and_its_place_matter() -> None:
     assert (model(swapped) - logits).abs().max() > 1e-6
 
 
-def test_taps_show_which_patches_were_looked_at() -> None:
+def test_taps_record_the_attention_to_patches() -> None:
     model = model_of()
     with record(model) as seen:
         logits = model(IMAGES)
@@ -97,7 +97,7 @@ def test_taps_show_which_patches_were_looked_at() -> None:
     close(blind[0], blind[1])
 
 
-def test_bf16_and_first_values() -> None:
+def test_bf16_and_initial_values() -> None:
     torch.manual_seed(0)
     model = ViT(small_config())
     model.eval().compute_dtype = torch.bfloat16

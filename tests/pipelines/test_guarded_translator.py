@@ -16,7 +16,7 @@ Say = Callable[[str, DecodeConfig], Sequence[str]]
 
 
 class Phrasebook:
-    """A translator that gives the answers of a function, best first, and remembers what it was asked."""
+    """A translator that gives the answers of a function, best first, and records the requests."""
 
     def __init__(self, say: Say, src_lang: str = "zh", tgt_lang: str = "en", longest: int = 1000) -> None:
         self.say, self.longest = say, longest

@@ -1,4 +1,4 @@
-"""Our BPE is SentencePiece's when nothing is left out, and leaves out as often as it says."""
+"""Our BPE equals SentencePiece's without dropout, and skips merges with the given probability."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_sample_is_the_same_text(text: str, p: float, seed: int) -> None:
 
 
 def test_segmentations_are_as_frequent_as_when_every_merge_is_drawn() -> None:
-    """The short cut (one draw for the first merge left out) against a draw for each merge."""
+    """The shortcut (one random number for the first skipped merge) against one number per merge."""
     sampler, p, times = VOCABULARY._bpe_dropout, 0.3, 20_000
     (ids,) = VOCABULARY.encode(["kitchen"])
     word = sampler.learn(tuple(ids))

@@ -1,4 +1,4 @@
-"""GPT-2's tokenizer gives what the real one gives, for any text, and loses nothing."""
+"""GPT-2's tokenizer equals the reference for any text, and is lossless."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXTS = st.text(
 
 @cache
 def learnt() -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """A vocabulary that the real library learnt."""
+    """A vocabulary trained with the reference library."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -73,7 +73,7 @@ def test_any_tokens_are_some_text(ids: list[int]) -> None:
 
 @settings(deadline=None)
 @given(text=st.text())
-def test_the_cuts_lose_nothing(text: str) -> None:
+def test_splitting_loses_nothing(text: str) -> None:
     assert "".join(words(text)) == text
 
 

@@ -18,7 +18,7 @@ POEM = "床前明月光，\n疑是地上霜。\n"
 
 @settings(deadline=None)
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda t: "[MASK]" not in t))
-def test_what_was_met_comes_back(text: str) -> None:
+def test_known_characters_round_trip(text: str) -> None:
     lexicon = CharacterTokenizer.of([text])
     [ids] = lexicon.encode([text])
     assert len(ids) == len(text)
@@ -37,7 +37,7 @@ def test_the_ids() -> None:
     assert set(lexicon.suppressed_ids) == {PAD, UNK, BOS, 4}
 
 
-def test_the_oftenest_only() -> None:
+def test_only_the_most_frequent_characters() -> None:
     assert CharacterTokenizer.of([POEM, "床明月"], most=4).characters == "\n床明月"
     assert CharacterTokenizer.of(["aAbB\ud800"], lowercase=True).characters == "ab"
     assert CharacterTokenizer.of(["ab"], lowercase=True).encode(["A[MASK]B"]) == [[5, 4, 6]]

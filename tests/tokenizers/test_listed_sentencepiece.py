@@ -72,7 +72,7 @@ def test_what_is_written_is_read_again(kind: str, text: str) -> None:
     assert vocabulary.decode([BOS, *ids, EOS, PAD]) == " ".join(text.split())
 
 
-def test_the_story_of_a_text_is_told_with_our_ids() -> None:
+def test_the_segmentation_of_a_text_has_our_ids() -> None:
     vocabulary = ListedSentencePiece(PROTOS["bpe"], listing("bpe", ">>de<<"))
     told = segment(vocabulary, ">>de<< the cat")
     assert (told.pieces[0].piece, told.pieces[0].kind) == (">>de<<", "control")

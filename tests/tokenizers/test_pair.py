@@ -1,4 +1,4 @@
-"""Vocabularies and the pair of them: round trips, sampling, files, and what a person is told when it goes wrong."""
+"""Vocabularies and tokenizer pairs: round trips, sampling, files, and error messages."""
 
 import io
 import random

@@ -84,7 +84,7 @@ def test_the_kinds_of_pieces(bpe: SentencePieceModel) -> None:
         bpe.kind_of(bpe.size)
 
 
-def test_no_story_where_there_is_none(bpe: SentencePieceModel, unigram: SentencePieceModel) -> None:
+def test_no_merges_for_unigram_and_long_texts(bpe: SentencePieceModel, unigram: SentencePieceModel) -> None:
     assert segment(unigram, "lowest tower").merges == ()
     assert segment(bpe, "low " * MERGES_UP_TO).merges == ()
     assert segment(bpe, "").pieces == ()

@@ -1,4 +1,4 @@
-"""BERT's tokenizer gives what the real one gives, for any text."""
+"""BERT's tokenizer equals the reference for any text."""
 
 from __future__ import annotations
 

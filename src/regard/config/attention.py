@@ -1,4 +1,4 @@
-"""One dataclass per kind of attention: a tagged union, told apart by `kind`.
+"""One dataclass per kind of attention: a tagged union, distinguished by `kind`.
 
 `core/attention/build.py` builds the module of each kind. A model selects one with `[model.attention] kind = "full"`.
 """

@@ -160,7 +160,7 @@ def convert_plain(kind: type, value: Any, name: str) -> Any:
 
 
 def build_tagged(kinds: tuple[Any, ...], tree: Any, where: str) -> Any:
-    """One of several dataclasses, told apart by a tag, `family` or `kind`; without it, the first.
+    """One of several dataclasses, distinguished by a tag, `family` or `kind`; without it, the first.
 
     Where the tag must be stated (`setting(…, stated=True)`), its absence is an error.
     """

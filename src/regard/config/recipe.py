@@ -191,7 +191,7 @@ def present_key(parts: list[str]) -> list[str]:
 
 
 def anchor_paths(data: DataConfig, folder: Path) -> DataConfig:
-    """Relative paths in a recipe are relative to the recipe; those with ${VARIABLES} stay as they are."""
+    """Relative paths in a recipe are relative to the recipe; those with ${VARIABLES} are unchanged."""
 
     def anchor(path: str) -> str:
         return path if not path or "$" in path or path.startswith("~") else os.path.normpath(folder / path)

@@ -83,7 +83,7 @@ class FullBeamFinishedHypotheses(FinishedHypotheses):
         rows = extended.pick(active_N)
         score_R = rows.total / length_penalty_divisor(rows.ids.shape[1], self.length_penalty, self.rule)
         better_R = score_R > rows.total.new_tensor(self.worst)[rows.sentence]
-        # A sentence goes on with all its rows as long as its best one could enter.
+        # A sentence keeps all its rows as long as its best one could enter.
         return active_N[torch.isin(rows.sentence, rows.sentence[better_R])]
 
 

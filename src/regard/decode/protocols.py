@@ -1,4 +1,4 @@
-"""What a search asks of a model: encode once, then one step at a time with a state that can be reordered.
+"""The interface of a model for search: encode once, then one step at a time, with a state that can be reordered.
 
 Any model with these methods can be searched: a Transformer's state holds keys and values, a recurrent model's its
 hidden vectors.

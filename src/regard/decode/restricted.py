@@ -1,7 +1,7 @@
 """A model whose vocabulary is restricted to some tokens; probabilities are normalised over these.
 
 The engine does not compute the others at all (engine.py); other models have them masked out of their logits, which
-gives the same search. A constraint (constraints.py), in contrast, leaves the model's probabilities as they are.
+gives the same search. A constraint (constraints.py), in contrast, does not change the model's probabilities.
 
 Shapes: R rows, V vocabulary, B sentences, L target length, M source length.
 """

@@ -1,6 +1,6 @@
 // Beam search with the stopping rule of the paper's own code, as decode/beam.py and decode/finished.py have it: of the
 // `beam` best continuations of a sentence those that end with EOS are finished, with the score total / divisor(length); the
-// others go on while one of them could still beat the worst of the n best.
+// others stay active while one of them could still beat the worst of the n best.
 //
 // Called by engine.cpp.
 #pragma once

@@ -1,4 +1,4 @@
-"""Adam as in the paper (section 5.3), AdamW and Adafactor beside it; the learning rate as a function of the step."""
+"""Adam as in the paper (section 5.3), AdamW and Adafactor; the learning rate as a function of the step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attentions of recurrent decoders, against the formulas written out word by word."""
+"""The attentions of recurrent decoders, against their formulas."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_scores_weights_and_context_follow_the_formula(kind: str, lengths: list[
 def all_at_once(
     module: AdditiveAttention | DotAttention, queries_LBD: Tensor, memory_BMS: Tensor, mask_B11M: Tensor
 ) -> Tensor:
-    """Every step's context in plain operators, for autograd to differentiate as it likes."""
+    """Every step's context in plain operators, differentiated by autograd."""
     if isinstance(module, AdditiveAttention):
         inner_LBMA = module.from_state(queries_LBD)[:, :, None] + module.from_memory(memory_BMS)
         scores_LBM = torch.tanh(inner_LBMA) @ module.v
@@ -102,7 +102,7 @@ def test_gradients_are_those_of_the_formula(kind: str) -> None:
 
 
 @every_kind
-def test_a_listener_changes_what_is_brought_back(kind: str) -> None:
+def test_a_hook_on_the_weights_changes_the_context(kind: str) -> None:
     module = build(kind).requires_grad_(False)
     queries_LBD, memory_BMS, mask = inputs(kind, [4, 4], 1)
     memory = module.prepare(memory_BMS, mask)
@@ -117,7 +117,7 @@ def test_a_listener_changes_what_is_brought_back(kind: str) -> None:
     torch.testing.assert_close(context, memory_BMS[:, 1])
 
 
-def test_rows_of_a_memory_can_be_chosen() -> None:
+def test_rows_of_a_memory_can_be_selected() -> None:
     module = build("additive").requires_grad_(False)
     queries_LBD, memory_BMS, mask = inputs("additive", [2, 5, 3], 1)
     rows = torch.tensor([2, 0, 0])

@@ -156,7 +156,7 @@ def test_cached_equals_uncached(kind: Kind, parts: list[int]) -> None:
 
 
 @every_kind
-def test_a_cache_reorders_its_rows_and_says_when_it_is_full(kind: Kind) -> None:
+def test_a_cache_reorders_its_rows_and_raises_when_it_is_full(kind: Kind) -> None:
     made, x_BLD, rows = build(kind).requires_grad_(False), inputs(3, 4), torch.tensor([2, 0, 2, 1])
     cache = made.new_cache(3, 4, x_BLD)
     made(x_BLD[:, :3], mask=causal_mask(3, 3), cache=cache)
@@ -167,7 +167,7 @@ def test_a_cache_reorders_its_rows_and_says_when_it_is_full(kind: Kind) -> None:
 
 
 @every_kind
-def test_taps_have_the_expected_names_and_see_what_passes(kind: Kind) -> None:
+def test_taps_have_the_expected_names_and_record_the_values(kind: Kind) -> None:
     made, x_BLD, mask = build(kind), inputs(2, 5), causal_mask(5, 5)
     expected = made(x_BLD, mask=mask)
     assert sorted(tap_paths(made)) == sorted(kind.taps)

@@ -40,7 +40,7 @@ def normed(x: Tensor, gain: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("q_rank", [0, Q])
-def test_it_is_the_formula_head_by_head(q_rank: int) -> None:
+def test_it_equals_the_formula_head_by_head(q_rank: int) -> None:
     made, x, mask = attention(q_rank), inputs(2, 5), causal_mask(5, 5)
     turn = made.positions
     latent = normed(x @ made.kv_down.weight[:C].T, made.kv_norm.weight)
@@ -68,7 +68,7 @@ def test_the_absorbed_form_equals_the_plain_one(batch: int, past: int, length: i
 
 @given(parts=st.lists(st.integers(1, 3), min_size=1, max_size=4))
 @settings(max_examples=25, deadline=None)
-def test_cached_equals_uncached_in_parts_of_any_length(parts: list[int]) -> None:
+def test_cached_equals_uncached_for_parts_of_any_length(parts: list[int]) -> None:
     made, total = attention(), sum(parts)
     x = inputs(2, total)
     cache = LatentCache(2, total, C + P, like=x)
@@ -81,7 +81,7 @@ def test_cached_equals_uncached_in_parts_of_any_length(parts: list[int]) -> None
     close(torch.cat(out, dim=1), made(x, causal_mask(total, total)))
 
 
-def test_the_cache_holds_the_latent_and_the_short_key_and_nothing_else() -> None:
+def test_the_cache_stores_only_the_latent_and_the_rotary_key() -> None:
     made, x = attention(), inputs(2, 4)
     cache = LatentCache(2, 6, C + P, like=x)
     made(x, causal_mask(4, 4), cache)
@@ -100,7 +100,7 @@ def test_rows_are_reordered() -> None:
     close(after, made(x, causal_mask(4, 4))[rows, 3:])
 
 
-def test_a_full_cache_says_so() -> None:
+def test_a_full_cache_is_an_error() -> None:
     made, x = attention(), inputs(1, 3)
     cache = LatentCache(1, 2, C + P, like=x)
     with pytest.raises(ValueError, match="3 tokens, but this cache has room for only 2"):

@@ -166,7 +166,7 @@ def test_cross_attention_from_its_cache() -> None:
     close(ours(x, None, mask, cache=FixedCache(*ours.keys_and_values(memory))), ours(x, memory, mask))
 
 
-def test_in_bfloat16_only_very_large_scores_go_to_the_fused_kernel() -> None:
+def test_in_bfloat16_only_very_large_scores_use_the_fused_kernel() -> None:
     ours = MultiHeadAttention(4, 1).bfloat16()
     for n_queries, fused in ((FUSED_FROM // 256, False), (FUSED_FROM_BFLOAT16 // 256, True)):
         with Calls() as calls, torch.no_grad():
@@ -174,7 +174,7 @@ def test_in_bfloat16_only_very_large_scores_go_to_the_fused_kernel() -> None:
         assert calls.fused == fused
 
 
-def test_large_scores_go_to_the_fused_kernel_unless_somebody_looks() -> None:
+def test_large_scores_use_the_fused_kernel_unless_a_tap_is_hooked() -> None:
     side = math.isqrt(FUSED_FROM)
     ours, _ = copy_of_torch(4, 1)
     with Calls() as small:
@@ -208,7 +208,7 @@ def test_attention_dropout_drops_weights_while_training_only() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["reference", "fused"])
-def test_heads_of_a_size_of_their_own_and_no_biases(kernel: Any) -> None:
+def test_a_separate_head_size_and_no_biases(kernel: Any) -> None:
     """Three heads of five from eight dimensions, as T5 may have them, written out."""
     torch.manual_seed(0)
     attention = MultiHeadAttention(8, 3, kernel=kernel, head_size=5, bias=False).double()
@@ -229,7 +229,7 @@ def test_heads_of_a_size_of_their_own_and_no_biases(kernel: Any) -> None:
         close(attention(x, cache=cache), wanted)
 
 
-def test_pytorchs_fused_kernel_is_for_many_tokens_and_without_dropout() -> None:
+def test_the_fused_kernel_is_used_for_long_sequences_without_dropout() -> None:
     few, many = torch.zeros(1, 1, 8, 4), torch.zeros(1, 1, 256, 4)
     assert fused_pays(many, many, 0.0)
     assert not fused_pays(few, few, 0.0)

@@ -1,4 +1,4 @@
-"""Attention among few tokens in C++ is attention as it is written out, forward and backward, and its dropout is one."""
+"""The C++ kernel for short sequences equals the reference, forward and backward, and its dropout is correct."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _compiled() -> None:
 
 
 def some_mask(kind: str, batch: int, queries: int, keys: int) -> Tensor | None:
-    """Random, or causal, with something to look at for every query."""
+    """Random, or causal, with at least one visible key per query."""
     if kind == "no":
         return None
     if kind == "causal":
@@ -53,7 +53,7 @@ def heads(x_BLD: Tensor, n_heads: int) -> Tensor:
 def test_it_equals_the_reference(
     batch: int, n_heads: int, queries: int, keys: int, size: int, masked: str, dtype: torch.dtype, seed: int
 ) -> None:
-    """Output and gradients, for queries, keys and values that stand side by side as a projection leaves them."""
+    """Output and gradients, for queries, keys and values in the layout of the projection."""
     torch.manual_seed(seed)
     keys = queries if masked == "causal" else keys
     mask = some_mask(masked, batch, queries, keys)
@@ -78,7 +78,7 @@ def test_it_equals_the_reference(
         torch.testing.assert_close(ours.double(), exactly, rtol=0, atol=tolerance)
 
 
-def test_what_may_not_be_seen_has_no_weight_at_all() -> None:
+def test_masked_keys_have_weight_zero() -> None:
     q, k, v = (torch.randn(2, 2, 6, 8, requires_grad=True) for _ in range(3))
     out = short_attention(q, k, v, causal_mask(6, 6), 0.35)
     (gradient,) = torch.autograd.grad(out[:, :, :3].sum(), v)
@@ -90,7 +90,7 @@ def test_what_may_not_be_seen_has_no_weight_at_all() -> None:
     assert torch.equal(short_attention(q, k, v, causal_mask(6, 6), 0.35)[:, :, :3], out[:, :, :3])
 
 
-def test_a_query_that_may_see_nothing_is_no_number_as_in_pytorch() -> None:
+def test_a_fully_masked_query_is_nan_as_in_pytorch() -> None:
     q, k, v = (torch.randn(1, 1, 2, 4) for _ in range(3))
     mask = torch.tensor([[True, True], [False, False]])
     out = short_attention(q, k, v, mask, 0.5)
@@ -99,7 +99,7 @@ def test_a_query_that_may_see_nothing_is_no_number_as_in_pytorch() -> None:
 
 
 def dropped_weights(batch: int, n_heads: int, length: int, dropout: float) -> Tensor:
-    """What dropout leaves of even weights, times their number: values that are unit vectors show it."""
+    """The dropout factors of uniform weights, read from values that are unit vectors."""
     q = torch.zeros(batch, n_heads, length, length)
     v = torch.eye(length).expand(batch, n_heads, length, length).clone().requires_grad_()
     out = short_attention(q, q, v, None, 1.0, dropout)
@@ -121,8 +121,8 @@ def test_dropout_has_its_rate_and_scale_and_is_the_same_in_the_backward_pass() -
         assert abs((centred * centred.roll(by, dim)).mean() / centred.var()) < 0.02
 
 
-def test_the_gradient_by_queries_and_keys_knows_the_dropout() -> None:
-    """With the weights that dropout left read off, the gradient is that of the formula."""
+def test_the_gradient_by_queries_and_keys_includes_the_dropout() -> None:
+    """With the dropout mask read from the output, the gradient equals that of the formula."""
     torch.manual_seed(2)
     q, k = (torch.randn(3, 2, 9, 9, dtype=torch.float32, requires_grad=True) for _ in range(2))
     v = torch.eye(9).expand(3, 2, 9, 9)
@@ -144,7 +144,7 @@ def test_masks_differ_and_repeat_with_the_seed() -> None:
     assert not torch.equal(first, second)
 
 
-def test_what_does_not_fit() -> None:
+def test_unsupported_tensors() -> None:
     x = torch.zeros(1, 2, 4, 8)
     assert fits(x, x, x, None)
     assert not fits(*[x.double()] * 3, None)
@@ -162,7 +162,7 @@ def test_what_does_not_fit() -> None:
     assert not fits(long, most, most, None)
 
 
-def test_keys_and_values_that_beams_share_or_that_stand_in_a_longer_cache() -> None:
+def test_expanded_keys_and_values_and_views_of_a_longer_cache() -> None:
     torch.manual_seed(6)
     q, room = torch.randn(6, 2, 1, 16), torch.randn(1, 2, 50, 16)
     k, v = room[:, :, :33].expand(6, -1, -1, -1), room[:, :, 10:43].expand(6, -1, -1, -1)
@@ -170,7 +170,7 @@ def test_keys_and_values_that_beams_share_or_that_stand_in_a_longer_cache() -> N
     torch.testing.assert_close(short_attention(q, k, v, None, 0.25), reference_attention(q, k, v, None, 0.25)[0])
 
 
-def test_gradients_for_who_wants_them() -> None:
+def test_gradients_of_a_subset_of_the_inputs() -> None:
     torch.manual_seed(7)
     q, k, v = (torch.randn(2, 2, 5, 8) for _ in range(3))
     for wanted in range(3):
@@ -182,7 +182,7 @@ def test_gradients_for_who_wants_them() -> None:
         torch.testing.assert_close(*grads)
 
 
-def test_multi_head_attention_takes_it_unless_somebody_looks() -> None:
+def test_multi_head_attention_uses_it_unless_a_tap_is_hooked() -> None:
     torch.manual_seed(4)
     attention = MultiHeadAttention(32, 4)
     for parameter in attention.parameters():
@@ -198,7 +198,7 @@ def test_multi_head_attention_takes_it_unless_somebody_looks() -> None:
 
 
 def graph(tensor: Tensor) -> list[str]:
-    """The names of the functions that made it."""
+    """The names of the autograd functions in its graph."""
     names, waiting = [], [tensor.grad_fn]
     while waiting:
         function = waiting.pop()

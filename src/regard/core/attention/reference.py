@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-TensorHook = Callable[[Tensor], Tensor]  # returns the value to go on with
+TensorHook = Callable[[Tensor], Tensor]  # returns the value to use
 
 
 def identity(x: Tensor) -> Tensor:
