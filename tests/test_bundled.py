@@ -74,7 +74,7 @@ def test_a_dozen_translations(bundled: Translator) -> None:
 
 
 @pytest.mark.parametrize("word", ["苹果", "图书馆", "你好", "星期三", "hello", "Wednesday", "apple", "library"])
-def test_common_words_have_no_problem(bundled: Translator, word: str) -> None:
+def test_frequent_words_are_translated_without_problems(bundled: Translator, word: str) -> None:
     [found] = bundled.translate([word])
     assert find_problems(word, found.text, find_language_pair(found.src_lang, found.tgt_lang)) == []
 

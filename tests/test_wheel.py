@@ -1,4 +1,4 @@
-"""The wheel of a clean checkout, installed where nothing else of Regard is: it holds the models, and translates."""
+"""The wheel of a clean checkout, installed in an empty environment: it contains the models, and translates."""
 
 from __future__ import annotations
 

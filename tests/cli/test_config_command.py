@@ -98,7 +98,7 @@ file = "valid.tsv"
     [
         ("a\tyes\nb\tno\n", "c\tno\n", "train.seed=1", 0, "valid.tsv: 1 pairs"),
         ("a\tyes\nb\tyes\n", "c\tyes\n", "train.seed=1", 3, "every training text has the label 'yes'"),
-        ("a\tyes\nb\tno\n", "c\tperhaps\n", "train.seed=1", 3, "the label 'perhaps' is not among those"),
+        ("a\tyes\nb\tno\n", "c\tperhaps\n", "train.seed=1", 3, "the label 'perhaps' is not one of the known"),
         ("a\tyes\nb\tno\n", "c\tno\n", 'model.heads=["tags"]', 2, "has no head that Regard trains"),
         ("a\tyes\nb\tno\n", "c\tno\n", 'train.init_from="nowhere"', 4, "there is no model folder at"),
     ],

@@ -1,6 +1,6 @@
 """The beam search of the transformers library against an oracle too simple to be wrong, and what both rules share.
 
-That it is theirs indeed is shown in tests/interop/test_marian.py, with the real `generate`.
+It equals the real `generate` of the library: tests/interop/huggingface/test_marian.py.
 """
 
 from __future__ import annotations

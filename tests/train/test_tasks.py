@@ -266,10 +266,10 @@ def test_the_card_says_what_the_model_is_for(kind: str, title: str, make: Make) 
 
 def test_data_of_another_kind_is_refused(make: Make, folder: Path, tmp_path: Path, heard: Any) -> None:
     run = run_from_dict({"data": {"train": [{"file": str(folder / "labels.tsv")}]}, "model": {"family": "gpt"}})
-    with pytest.raises(ConfigError, match="learns from running text"):
+    with pytest.raises(ConfigError, match="is trained on running text"):
         start(run, RunFolder(tmp_path / "a"), heard)
     run = run_from_dict({"data": {"train": [{"text": str(folder / "text.txt")}]}, "model": {"family": "vit"}})
-    with pytest.raises(ConfigError, match="learns from images"):
+    with pytest.raises(ConfigError, match="is trained on images"):
         start(run, RunFolder(tmp_path / "b"), heard)
     gone = {"text": str(folder / "gone.txt"), "about": "a text", "published": "somewhere"}
     run = run_from_dict({"data": {"train": [gone]}, "model": {"family": "gpt"}})

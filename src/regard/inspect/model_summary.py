@@ -15,7 +15,7 @@ from regard.tokenizers.pair import TokenizerPair
 if TYPE_CHECKING:
     from regard.inspect.passage import ExplorableTranslator
 
-# What a family does not let a recipe choose.
+# Settings that are fixed for a family.
 FIXED: dict[str, dict[str, Any]] = {
     "t5": {"position": "relative", "norm_order": "pre", "norm": "rmsnorm"},
     "recurrent": {"n_heads": 0, "d_ff": 0, "norm_order": None, "position": None, "ffn": None},
