@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-SPACE = "▁"
+from regard.text.normalise import SPACE_MARK
+
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 UNSPACED = ("CJK UNIFIED", "CJK COMPAT", "HIRAGANA", "KATAKANA", "THAI", "LAO", "MYANMAR", "KHMER")
 
@@ -40,10 +41,10 @@ def word_numbers(pieces: Sequence[str]) -> list[int]:
     for piece in pieces:
         unspaced = is_unspaced(piece)
         # A lone space mark belongs to the piece after it.
-        if not blank and (piece.startswith(SPACE) or unspaced or after_unspaced):
+        if not blank and (piece.startswith(SPACE_MARK) or unspaced or after_unspaced):
             current += 1
         numbers.append(current)
-        blank, after_unspaced = piece == SPACE, unspaced
+        blank, after_unspaced = piece == SPACE_MARK, unspaced
     return numbers
 
 
@@ -54,7 +55,7 @@ def words(pieces: Sequence[str]) -> list[str]:
         if number == len(found):
             found.append(b"")
         byte = BYTE.fullmatch(piece)  # of a character that the vocabulary lacks
-        found[number] += bytes.fromhex(byte[1]) if byte else piece.replace(SPACE, "").encode()
+        found[number] += bytes.fromhex(byte[1]) if byte else piece.replace(SPACE_MARK, "").encode()
     return [word.decode("utf-8", "replace") for word in found]
 
 

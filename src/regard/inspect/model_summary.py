@@ -15,12 +15,6 @@ from regard.tokenizers.pair import TokenizerPair
 if TYPE_CHECKING:
     from regard.inspect.passage import ExplorableTranslator
 
-# Settings that are fixed for a family.
-FIXED: dict[str, dict[str, Any]] = {
-    "t5": {"position": "relative", "norm_order": "pre", "norm": "rmsnorm"},
-    "recurrent": {"n_heads": 0, "d_ff": 0, "norm_order": None, "position": None, "ffn": None},
-}
-
 
 def describe_model(translator: ExplorableTranslator, id: str, name: str | None, recorded: bool) -> Model:
     """`name`: that of its folder, if None."""
@@ -47,7 +41,7 @@ def describe_model(translator: ExplorableTranslator, id: str, name: str | None, 
 
 
 def model_settings(config: Any) -> ModelSettings:
-    settings: ModelSettings = {**FIXED.get(config.family, {}), **to_dict(config)}  # type: ignore[typeddict-item]
+    settings: ModelSettings = {**config.fixed_settings, **to_dict(config)}  # type: ignore[typeddict-item]
     return settings
 
 

@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-SPACE = "▁"
+from regard.text.normalise import SPACE_MARK
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class BpeDropout:
         self.ids = {piece: i for i, piece in enumerate(pieces)}
         self.ranks = {piece: -scores[i] for i, piece in enumerate(pieces) if not whole[i]}
         # A vocabulary may have pieces that contain inner spaces; then the whole sentence is one unit.
-        across = any(SPACE in piece[1:].lstrip(SPACE) for piece in self.ranks)
-        self.starts = [not across and piece.startswith(SPACE) for piece in pieces]
+        across = any(SPACE_MARK in piece[1:].lstrip(SPACE_MARK) for piece in self.ranks)
+        self.starts = [not across and piece.startswith(SPACE_MARK) for piece in pieces]
         self.words: dict[tuple[int, ...], Word] = {}
 
     def sample(self, sentences: Sequence[Sequence[int]], p: float, seed: int) -> list[list[int]]:

@@ -47,6 +47,7 @@ class Family:
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]  # named sizes
     preset_vocabularies: ClassVar[Mapping[str, int]] = {}  # vocabulary sizes published with a preset
     needs_tokenizer: ClassVar[bool] = True  # a model folder of this family is incomplete without one
+    fixed_settings: ClassVar[Mapping[str, Any]] = {}  # what other families let a recipe choose, and this one does not
     d_model: int
 
     @property

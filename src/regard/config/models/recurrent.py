@@ -56,6 +56,14 @@ class RecurrentConfig(TranslationFamily):
         },
     }  # fmt: skip
 
+    fixed_settings: ClassVar[dict[str, Any]] = {
+        "n_heads": 0,
+        "d_ff": 0,
+        "norm_order": None,
+        "position": None,
+        "ffn": None,
+    }
+
     @property
     def title(self) -> str:
         cells = {"rnn": "A plain recurrent network", "gru": "A GRU network", "lstm": "An LSTM network"}

@@ -61,6 +61,7 @@ class T5Config(TranslationFamily):
         },
     }  # fmt: skip
     preset_vocabularies: ClassVar[dict[str, int]] = {"t5-small": 32_128, "t5-base": 32_128}
+    fixed_settings: ClassVar[dict[str, Any]] = {"position": "relative", "norm_order": "pre", "norm": "rmsnorm"}
 
     @property
     def title(self) -> str:
