@@ -63,7 +63,7 @@ def test_nothing_is_overwritten(regard: Any, run: RunFolder, make_model: Any, tm
     assert (out / "SHA256SUMS").read_bytes() == before
 
 
-def test_models_that_do_not_go_together(
+def test_different_models_cannot_be_averaged(
     regard: Any, run: RunFolder, make_model: Any, tmp_path: Path, other_vocabulary: SentencePieceModel
 ) -> None:
     wide = make_model(tmp_path / "wide", d_model=32)
@@ -80,13 +80,13 @@ def test_models_that_do_not_go_together(
         assert not (tmp_path / "out").exists()
 
 
-def test_dropout_may_have_changed_on_the_way(regard: Any, run: RunFolder, make_model: Any, tmp_path: Path) -> None:
+def test_dropout_may_differ(regard: Any, run: RunFolder, make_model: Any, tmp_path: Path) -> None:
     other = make_model(tmp_path / "other", dropout=0.3)
     assert regard("average", run.checkpoint(100), other, "-o", tmp_path / "out").code == 0
     check_mean(tmp_path / "out", [run.checkpoint(100), other])
 
 
-def test_folders_of_one_name_go_by_their_paths(regard: Any, make_model: Any, tmp_path: Path) -> None:
+def test_folders_of_one_name_are_shown_by_path(regard: Any, make_model: Any, tmp_path: Path) -> None:
     folders = [make_model(tmp_path / name / "model", seed) for seed, name in enumerate("ab")]
     said = regard("average", *folders, "-o", tmp_path / "out")
     names = f"{folders[0]}, {folders[1]}"
@@ -128,7 +128,7 @@ def test_a_model_in_half_the_space(regard: Any, run: RunFolder, tmp_path: Path) 
     assert regard("translate", "a dog", "--model", tmp_path / "small").code == 0
 
 
-def test_a_card_of_one_s_own(regard: Any, run: RunFolder, tmp_path: Path) -> None:
+def test_a_new_card(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "card.md").write_text("---\nlicence: MIT\n---\n# 卡片\n", "utf-8")
     said = regard("average", run.path, "--last", 2, "--card", tmp_path / "card.md", "-o", tmp_path / "out")
     assert said.code == 0

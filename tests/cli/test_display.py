@@ -78,7 +78,7 @@ def test_lines_for_a_validation() -> None:
     assert plain(untranslated) == "validation at step 5  loss 1.0000  ppl 2.72  0.1 s\n"
 
 
-def test_a_translation_of_nothing_is_seen() -> None:
+def test_an_empty_translation_is_shown() -> None:
     samples = Sample("我爱你", "I love you", ""), Sample("", "", "a text from nothing")
     rows = plain(ValidationReport(5, 1, 1.0, None, None, 0.1, samples)).splitlines()[1:]
     assert rows == ["    我爱你", "  → ", "  = I love you", "  → a text from nothing"]
@@ -107,7 +107,7 @@ def test_the_panel_shows_every_number() -> None:
         assert text in shown
 
 
-def test_the_panel_is_whole_in_a_hundred_columns() -> None:
+def test_the_panel_fits_into_a_hundred_columns() -> None:
     lines = live(100, STEP, VALIDATION).splitlines()
     names = next(line for line in lines if "learning rate" in line)
     assert "step" in names

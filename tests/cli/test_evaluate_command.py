@@ -26,7 +26,7 @@ def evaluate(regard: Any, model: Path, files: tuple[Path, ...], *more: object) -
 
 
 @pytest.mark.parametrize("lowercase", [[], ["--lowercase"]], ids=["cased", "lowercase"])
-def test_figures_are_sacrebleu_s_on_what_was_written(
+def test_scores_equal_sacrebleus_on_the_output_file(
     regard: Any, reverse_model: Path, files: tuple[Path, Path], tmp_path: Path, lowercase: list[str]
 ) -> None:
     said = evaluate(regard, reverse_model, files, "--json", "--outputs", tmp_path / "out", *lowercase)
@@ -70,7 +70,7 @@ def test_against_itself_there_is_no_difference(regard: Any, reverse_model: Path,
     assert said.out.count("not significant") == 2
 
 
-def test_against_a_model_that_knows_nothing(
+def test_against_an_untrained_model(
     regard: Any, reverse_model: Path, random_model: Any, files: tuple[Path, Path]
 ) -> None:
     said = evaluate(regard, reverse_model, files, "--against", random_model(), "--beam", 1, "--lowercase", "--json")
@@ -132,7 +132,7 @@ def test_what_cannot_be_evaluated(regard: Any, reverse_model: Path, files: tuple
     assert (said.code, said.out, "is a folder" in said.err) == (2, "", True)
 
 
-def test_what_is_too_long_to_be_taken_whole_counts_but_for_the_loss(
+def test_overlong_pairs_are_excluded_from_the_loss_only(
     regard: Any, reverse_model: Path, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     usual = json.loads(evaluate(regard, reverse_model, files, "--json").out)

@@ -43,7 +43,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_folder(tmp_path_factory.mktemp("bert") / "m", config, lexicon)
 
 
-def test_a_text_goes_on(regard: Any, gpt: Path) -> None:
+def test_a_text_is_continued(regard: Any, gpt: Path) -> None:
     said = regard("generate", "ROMEO:", "--model", gpt, "--max-tokens", 30, "--seed", 4)
     assert said.code == 0, said.err
     assert said.out.startswith("ROMEO:")

@@ -87,12 +87,12 @@ class Terminal:
         return seen.decode(errors="replace")
 
 
-def test_long_work_shows_life() -> None:
+def test_long_work_shows_a_spinner() -> None:
     with Terminal() as terminal, spinner("reading a [/b] file"):
         terminal.wait_for("reading a [/b] file")
 
 
-def test_one_long_line_shows_life() -> None:
+def test_one_long_line_shows_a_spinner() -> None:
     with Terminal() as terminal, progress_bar("translating", 1) as done:
         terminal.wait_for("translating")
         done(1)
@@ -115,7 +115,7 @@ def test_tokenizing_many_lines_shows_how_far_it_is(regard: Any, make_model: Any,
         terminal.wait_for("encoding")
 
 
-def test_checking_a_large_corpus_shows_life(tmp_path: Path) -> None:
+def test_checking_a_large_corpus_shows_a_spinner(tmp_path: Path) -> None:
     (tmp_path / "large.toml").write_text('[[data.train]]\ntoy = "copy"\nsize = 1_000_000_000\n')
     command = [sys.executable, "-m", "regard", "config", "check", str(tmp_path / "large.toml")]
     with (

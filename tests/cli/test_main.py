@@ -40,7 +40,7 @@ def test_an_unknown_command_or_option(regard: Any) -> None:
     assert regard("translate", "--beam", "many").code == 2
 
 
-def test_no_command_at_all_is_a_question_for_help(regard: Any) -> None:
+def test_without_a_command_the_help_is_shown(regard: Any) -> None:
     said = regard()
     assert said.code == 2
     assert all(name in said.out + said.err for name in COMMANDS)
@@ -115,7 +115,7 @@ def test_the_codes_are_the_command_s(regard: Any, tmp_path: Path, random_model: 
     assert (said.code, said.err.startswith("regard: no run to resume at")) == (5, True)
 
 
-def test_what_the_system_refuses_is_said_in_a_line(regard: Any, tmp_path: Path) -> None:
+def test_system_errors_are_one_line(regard: Any, tmp_path: Path) -> None:
     said = regard("translate", "apple", "--model", "nowhere", "-o", tmp_path / ("long" * 100))
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("regard: ")

@@ -33,7 +33,7 @@ def test_base_is_the_papers(regard: Any) -> None:
     assert not any(line.endswith(" ") for line in said.out.splitlines())
 
 
-def test_the_ancestors_have_a_ledger_too(regard: Any) -> None:
+def test_recurrent_presets_have_a_ledger(regard: Any) -> None:
     said = regard("params", "gnmt", "--vocab", "32000")
     assert said.code == 0
     assert "289,224,704 parameters, vocabulary 32,000" in said.out
@@ -56,7 +56,7 @@ def test_every_preset_has_a_ledger_and_is_named_in_the_help(regard: Any, preset:
     assert preset in "".join(regard("params", "--help").out.split())  # a line may end at a hyphen
 
 
-def test_the_descendants_have_the_published_sizes(regard: Any) -> None:
+def test_later_presets_have_the_published_sizes(regard: Any) -> None:
     assert "124,439,808 parameters, vocabulary 50,257, its own (change it with --vocab)" in regard("params", "gpt2").out
     assert "174,604,259,328 parameters" in regard("params", "gpt3").out
     found = json.loads(regard("params", "bert-base", "--json").out)
@@ -65,7 +65,7 @@ def test_the_descendants_have_the_published_sizes(regard: Any) -> None:
     assert "src_vocab_size" not in found
 
 
-def test_what_a_token_meets_is_said_where_there_are_experts(regard: Any) -> None:
+def test_active_parameters_are_shown_for_experts(regard: Any) -> None:
     said = regard("params", "deepseek-v3").out
     assert "671,026,419,200 parameters, 36,625,625,600 active per token, vocabulary" in said
     found = json.loads(regard("params", "deepseek-v3", "--json").out)

@@ -26,7 +26,7 @@ def make_run(path: Path, validations: bool = True, scored: bool = True) -> RunFo
     return run
 
 
-def test_the_picture_lies_in_the_run(regard: Any, tmp_path: Path) -> None:
+def test_the_figure_is_in_the_run_folder(regard: Any, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     picture = run.path / "curves.png"
     assert regard("plot", run.path) == (0, f"wrote {picture}\n", "")
@@ -34,7 +34,7 @@ def test_the_picture_lies_in_the_run(regard: Any, tmp_path: Path) -> None:
     assert regard("plot", run.path).code == 0  # again, as the training goes on
 
 
-def test_metrics_of_somebody_else_are_no_curve(regard: Any, tmp_path: Path) -> None:
+def test_unknown_metrics_are_not_plotted(regard: Any, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     with run.metrics.open("a") as file:
         file.write('5\n{"loss": 1}\n{"kind": "step", "step": 70, "loss": 1.0}\n')
@@ -43,7 +43,7 @@ def test_metrics_of_somebody_else_are_no_curve(regard: Any, tmp_path: Path) -> N
     assert (regard("plot", run.path)).code == 5
 
 
-def test_several_runs_are_told_apart(regard: Any, tmp_path: Path) -> None:
+def test_several_runs_have_different_colours(regard: Any, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name).path for name in ("plain", "_with $x^$", "中文")]
     out = tmp_path / "new" / "two.svg"
     assert regard("plot", *runs, "-o", out).code == 0
@@ -65,7 +65,7 @@ def test_several_runs_are_told_apart(regard: Any, tmp_path: Path) -> None:
     assert "nothing yet" not in picture
 
 
-def test_runs_of_one_name_go_by_their_paths(regard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_one_name_are_shown_by_path(regard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     make_run(Path("a/run"))
     make_run(Path("b/run"))
@@ -74,7 +74,7 @@ def test_runs_of_one_name_go_by_their_paths(regard: Any, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(("validations", "scored"), [(False, False), (True, False)])
-def test_a_young_run(regard: Any, tmp_path: Path, validations: bool, scored: bool) -> None:
+def test_a_run_without_validations(regard: Any, tmp_path: Path, validations: bool, scored: bool) -> None:
     run = make_run(tmp_path / "run", validations, scored)
     with run.metrics.open("a") as file:
         file.write('{"kind": "step", "st')  # being written just now

@@ -59,7 +59,7 @@ def test_files_that_do_not_go_line_by_line(regard: Any, reverse_model: Path, tmp
     assert said.err == "regard: 2 source lines but 1 translation lines; the numbers must be equal\n"
 
 
-def test_what_is_no_sentence_is_named(regard: Any, reverse_model: Path) -> None:
+def test_an_empty_sentence_is_named(regard: Any, reverse_model: Path) -> None:
     said = regard("score", "-", "apple\n" * 2, "--model", reverse_model, stdin=b"apple\n" + b"apple " * 3000)
     assert said.code == 2
     assert said.err.startswith("regard: sentence 2 has 3,000 tokens")

@@ -108,7 +108,7 @@ def test_errors(regard: Any, spm: Path, tmp_path: Path) -> None:
         assert words in said.err
 
 
-def test_it_does_without_torch(make_model: Any, tmp_path: Path) -> None:
+def test_it_does_not_import_torch(make_model: Any, tmp_path: Path) -> None:
     model = make_model(tmp_path / "m")
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "regard", "tokenize", "cat", "--model", model],

@@ -103,7 +103,7 @@ def test_a_recipe_or_setting_that_is_wrong(regard: Any, recipe: Path, arguments:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_when_the_reader_is_gone_too_it_saves_all_the_same(recipe: Path, number: signal.Signals) -> None:
+def test_a_closed_pipe_does_not_prevent_saving(recipe: Path, number: signal.Signals) -> None:
     """As `regard train … | tee log`: Ctrl-C reaches both. Or the terminal is closed."""
     more = ["--set", "train.max_steps=1000000", "--set", "train.validate_every=1000000", "--run", "run"]
     with subprocess.Popen(

@@ -44,7 +44,7 @@ def test_standard_input(regard: Any, reverse_model: Path, text: Path, arguments:
     assert said == (0, "\n".join(REVERSED) + "\n", "")
 
 
-def test_standard_input_is_answered_as_it_comes(reverse_model: Path) -> None:
+def test_standard_input_is_translated_as_it_arrives(reverse_model: Path) -> None:
     command = [sys.executable, "-m", "regard", "translate", "-", "--model", str(reverse_model)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
         assert process.stdin
@@ -287,7 +287,7 @@ def test_what_a_shell_gives_for_a_file(regard: Any, reverse_model: Path) -> None
         os.close(reader)
 
 
-def test_a_reader_who_has_seen_enough(reverse_model: Path, tmp_path: Path) -> None:
+def test_a_closed_pipe(reverse_model: Path, tmp_path: Path) -> None:
     """As `regard translate FILE | head -1`: more than a pipe holds, and nobody at its other end."""
     (tmp_path / "many.txt").write_text("apple\n" * 1_500)
     command = [

@@ -380,7 +380,7 @@ def test_flatten_names_every_setting() -> None:
     assert len(flat) == leaves + len(dataclasses.fields(TrainConfig)) + len(dataclasses.fields(RunConfig().decode))
 
 
-def test_settings_cannot_be_changed_behind_ones_back() -> None:
+def test_settings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         RunConfig().train.lr = 3.0  # type: ignore[misc]
 

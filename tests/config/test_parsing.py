@@ -70,7 +70,7 @@ def test_errors_name_the_path_of_the_key(tree: dict[str, Any], message: str) -> 
     assert len(str(caught.value)) < 200
 
 
-def test_where_it_stands_is_part_of_the_path() -> None:
+def test_list_indices_are_part_of_the_path() -> None:
     with pytest.raises(ConfigError, match=r"drawings\[1\]\.title is missing"):
         convert(tuple[Drawing, ...], [{"title": "a"}, {}], "drawings")
 

@@ -87,7 +87,7 @@ def test_every_pair_once_an_epoch_within_the_budget(
 
 @settings(max_examples=40, deadline=None)
 @given(LENGTHS, st.lists(st.sampled_from([0.0, 0.4, 1.0, 1.7, 3.0]), min_size=2, max_size=2), st.data())
-def test_going_on_from_any_place(
+def test_resuming_at_any_position(
     tmp_path_factory: pytest.TempPathFactory, lengths: Lengths, weights: list[float], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("stores")
@@ -115,14 +115,14 @@ def test_weights(tmp_path: Path) -> None:
         half = now
 
 
-def test_a_small_fraction_of_few_pairs_is_right_over_many_epochs(tmp_path: Path) -> None:
+def test_a_small_weight_of_few_pairs_is_right_on_average(tmp_path: Path) -> None:
     stores = [write_store(tmp_path / "one", [(1, 1)]), write_store(tmp_path / "two", [(1, 1)], first=500)]
     batches = Batches(stores, [1.0, 0.25], 10, seed=1)
     seen = sum(500 in names(batch) for epoch in range(400) for batch in epoch_of(batches, epoch))
     assert 70 <= seen <= 130
 
 
-def test_batches_hold_little_but_tokens(tmp_path: Path) -> None:
+def test_batches_have_little_padding(tmp_path: Path) -> None:
     """Lengths as in real text: the target is about as long as the source."""
     rng = np.random.default_rng(1)
     src = rng.gamma(6.0, 2.5, size=4000).astype(int) + 1
@@ -153,7 +153,7 @@ def test_similar_lengths_go_together(tmp_path: Path) -> None:
     assert sum(batch.n_tokens for batch in given) / padded > 0.9
 
 
-def test_a_place_beyond_what_there_is_goes_on_with_the_next(tmp_path: Path) -> None:
+def test_a_position_beyond_the_end_continues_with_the_next_epoch(tmp_path: Path) -> None:
     batches = Batches([write_store(tmp_path / "one", [(3, 3)] * 5)], [1.0], 100, seed=1)
     assert next(batches.iterate(DataPosition(0, 0, 99)))[1].epoch == 2
     assert next(batches.iterate(DataPosition(0, 7, 0)))[1].epoch == 2

@@ -62,7 +62,7 @@ def test_blank_lines_are_pairs_with_empty_sides(tmp_path: Path) -> None:
     assert list(read_pairs(one_file(tmp_path, "a.jsonl", b'\n{"src":"a","tgt":"x"}'))) == [("", "", 1), ("a", "x", 2)]
 
 
-def test_a_prefix_stands_before_every_source_that_says_something(tmp_path: Path) -> None:
+def test_a_prefix_precedes_every_source_that_is_not_empty(tmp_path: Path) -> None:
     corpus = dataclasses.replace(aligned(tmp_path, b"a\n\nb", b"x\n\ny"), prefix="to x: ")
     assert list(read_pairs(corpus)) == [("to x: a", "x", 1), ("", "", 2), ("to x: b", "y", 3)]
     toys = list(read_pairs(CorpusConfig(toy="copy", size=3, prefix="copy: ")))
@@ -174,7 +174,7 @@ def test_malformed_lines(tmp_path: Path, name: str, content: bytes, said: str) -
         (CorpusConfig(file="c.txt"), r"file = 'c\.txt' must end in \.tsv or \.jsonl"),
     ],
 )
-def test_settings_that_name_no_corpus(corpus: CorpusConfig, said: str) -> None:
+def test_settings_without_a_corpus(corpus: CorpusConfig, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check([corpus])
 

@@ -21,7 +21,7 @@ FILTERS = FilterConfig(max_tokens=30, max_ratio=2.0)
         ("a", "a", 1, 1, "identical"),
     ],
 )
-def test_fates(src: str, tgt: str, src_length: int, tgt_length: int, expected: str) -> None:
+def test_filter_reasons(src: str, tgt: str, src_length: int, tgt_length: int, expected: str) -> None:
     assert filter_reason(src, tgt, range(src_length), range(tgt_length), FILTERS) == expected
 
 

@@ -46,7 +46,7 @@ def test_an_obvious_dictionary_is_found(tmp_path: Path) -> None:
     assert [len(found[word]) for word in (0, 1, 2, 3, 39)] == [0] * 5  # which no source has
 
 
-def test_chunks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chunk_size_is_irrelevant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stores = [store(tmp_path / "one", mirror_pairs(50)), store(tmp_path / "other", mirror_pairs(30, seed=2))]
     whole = learn_dictionary(stores, SIZE, SIZE, 9, lambda text: None)
     monkeypatch.setattr(ibm_model_1, "LINKS_AT_ONCE", 40)  # one pair, or two
@@ -55,7 +55,7 @@ def test_chunks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert np.array_equal(whole.targets, cut.targets)
 
 
-def test_a_large_corpus_is_thinned_out_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_corpus_is_subsampled_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = mirror_pairs(900)
     links = sum((len(src) + 1) * len(tgt) for src, tgt in pairs)
     monkeypatch.setattr(ibm_model_1, "MOST_LINKS", links // 3 + 1)
@@ -78,7 +78,7 @@ def test_links_are_every_two_positions_of_a_pair(pairs: Pairs) -> None:
 
 @given(PAIRS)
 @settings(deadline=None)
-def test_probabilities_are_those_of_model_1(pairs: Pairs) -> None:
+def test_probabilities_equal_ibm_model_1(pairs: Pairs) -> None:
     """Against expectation-maximisation as the paper writes it, word by word."""
     keys, places = link([np.array(s) for s, _ in pairs], [np.array(t) for _, t in pairs], SIZE)
     entries, numbers = np.unique(keys, return_inverse=True)
@@ -104,7 +104,7 @@ def model_1(pairs: Pairs) -> dict[tuple[int, int], float]:
     return t
 
 
-def test_the_likeliest_come_first_and_what_is_chance_goes() -> None:
+def test_the_most_probable_come_first_and_noise_is_dropped() -> None:
     source, target = np.array([5, 5, 5, 5, 6], np.int32), np.array([7, 8, 9, 10, 7], np.int32)
     probability = np.array([0.2, 0.5, 1e-6, 0.3, 1.0], np.float32)
     found = best_translations(source, target, probability, SIZE, 2)

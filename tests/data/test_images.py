@@ -51,7 +51,7 @@ def test_another_size_is_resized_and_jpeg_is_read(tmp_path: Path) -> None:
     np.testing.assert_allclose(image.mean(axis=(1, 2)) * 255, [200, 100, 50], atol=3)
 
 
-def test_a_camera_held_upright(tmp_path: Path) -> None:
+def test_exif_orientation_is_applied(tmp_path: Path) -> None:
     image = Image.fromarray(DRAWN)
     turned = Image.Exif()
     turned[0x0112] = 6  # to be turned a quarter to the right
@@ -66,7 +66,7 @@ def test_sixteen_bits_are_scaled(tmp_path: Path) -> None:
     np.testing.assert_allclose(read_image(tmp_path / "a.png", 2, 1)[0] * 255, [[0, 1], [128, 255]], atol=1e-4)
 
 
-def test_what_is_no_picture(tmp_path: Path) -> None:
+def test_files_that_are_not_images(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_text("not a picture")
     Image.fromarray(DRAWN).save(tmp_path / "whole.png")
     (tmp_path / "cut.png").write_bytes((tmp_path / "whole.png").read_bytes()[:60])
@@ -82,7 +82,7 @@ def test_what_is_no_picture(tmp_path: Path) -> None:
         read_image(tmp_path / "whole.png", 4, 2)
 
 
-def test_without_pillow_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pillow_the_error_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ConfigError, match=r'pip install "regard\[images\]"'):
@@ -99,7 +99,7 @@ def test_scaling() -> None:
 
 
 @given(array=arrays.arrays(np.uint8, arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)))
-def test_idx_files_go_there_and_back(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
+def test_idx_files_round_trip(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
     folder = tmp_path_factory.mktemp("idx")
     (folder / "a").write_bytes(idx(array))
     (folder / "a.gz").write_bytes(gzip.compress(idx(array)))
@@ -175,7 +175,7 @@ def test_a_folder_for_each_class(tmp_path: Path) -> None:
         read_folders(tmp_path / "none", 4, 1)
 
 
-def test_pictures_are_known_by_their_names() -> None:
+def test_images_are_recognised_by_their_suffix() -> None:
     assert is_picture("A photo.JPEG")
     assert not is_picture("a sentence about a.png file")
 

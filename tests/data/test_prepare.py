@@ -30,7 +30,7 @@ def tsv(path: Path, *lines: str) -> CorpusConfig:
     return CorpusConfig(file=str(path))
 
 
-def test_what_comes_out(tmp_path: Path) -> None:
+def test_prepared_data(tmp_path: Path) -> None:
     said: list[str] = []
     prepared = prepare(DATA, tmp_path, say=said.append)
     assert prepared.weights == [1.0, 2.0]
@@ -46,7 +46,7 @@ def test_what_comes_out(tmp_path: Path) -> None:
     assert said[-1] == "toy copy: 100 of 100 pairs kept"
 
 
-def test_nothing_is_done_twice(tmp_path: Path) -> None:
+def test_the_cache_is_used(tmp_path: Path) -> None:
     first = prepare(DATA, tmp_path, say=quiet)
     weighted = dataclasses.replace(DATA, train=(dataclasses.replace(REVERSE, weight=0.5), COPY))
     second = prepare(weighted, tmp_path, say=quiet)
@@ -70,7 +70,7 @@ def test_nothing_is_done_twice(tmp_path: Path) -> None:
         {"tokenizer": TokenizerConfig(vocab_size=330, dropout=0.1)},
     ],
 )
-def test_what_matters_is_done_again(tmp_path: Path, change: dict[str, object]) -> None:
+def test_changed_settings_are_prepared_again(tmp_path: Path, change: dict[str, object]) -> None:
     prepare(DATA, tmp_path, say=quiet)
     assert not prepare(dataclasses.replace(DATA, **change), tmp_path, quiet).reused  # type: ignore[arg-type]
 
@@ -138,7 +138,7 @@ def test_separate_and_ready_tokenizers(tmp_path: Path) -> None:
         (("a", "b", "c"), "names 3 files; give one"),
     ],
 )
-def test_tokenizer_files_that_are_not(tmp_path: Path, files: tuple[str, ...], said: str) -> None:
+def test_invalid_tokenizer_files(tmp_path: Path, files: tuple[str, ...], said: str) -> None:
     (tmp_path / "bad.model").write_bytes(b"not a model")
     data = dataclasses.replace(DATA, tokenizer=TokenizerConfig(files=tuple(str(tmp_path / name) for name in files)))
     with pytest.raises(ConfigError, match=said):
@@ -166,7 +166,7 @@ def test_a_failure_halfway_leaves_no_entry(tmp_path: Path) -> None:
     assert sorted((tmp_path / "cache" / "pairs").iterdir()) == before
 
 
-def test_nothing_left_to_train_on(tmp_path: Path) -> None:
+def test_no_pair_left_after_the_filters(tmp_path: Path) -> None:
     corpus = tsv(tmp_path / "a.tsv", "same\tsame", "\tempty")
     data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280))
     with pytest.raises(DataError, match=r"no training pair is left.*\n.*0 of 2 pairs kept.*\n.*max_tokens = 256"):
@@ -202,7 +202,7 @@ print([store.src[row].tolist() for store in prepared.train for row in range(len(
 """
 
 
-def test_processes_at_the_same_work_agree(tmp_path: Path) -> None:
+def test_concurrent_processes_share_the_cache(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PREPARE_AND_PRINT, str(tmp_path)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     printed = [process.communicate()[0] for process in running]
@@ -220,7 +220,7 @@ def test_default_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert default_cache() == tmp_path / ".cache" / "regard"
 
 
-def test_a_prefix_is_encoded_but_not_judged(tmp_path: Path) -> None:
+def test_a_prefix_is_encoded_but_not_filtered(tmp_path: Path) -> None:
     corpus = tsv(tmp_path / "a.tsv", "the same\tthe same", "one thing\tanother thing")
     told = dataclasses.replace(corpus, prefix="say again: ")
     data = dataclasses.replace(DATA, train=(corpus, told), valid=())
@@ -230,7 +230,7 @@ def test_a_prefix_is_encoded_but_not_judged(tmp_path: Path) -> None:
     assert texts == ["one thing", "say again: one thing"]
 
 
-def test_something_must_have_weight(tmp_path: Path) -> None:
+def test_at_least_one_corpus_needs_a_weight(tmp_path: Path) -> None:
     weightless = tuple(dataclasses.replace(corpus, weight=0.0) for corpus in DATA.train)
     with pytest.raises(ConfigError, match="every training corpus has weight = 0"):
         prepare(dataclasses.replace(DATA, train=weightless), tmp_path, quiet)

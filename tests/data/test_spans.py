@@ -35,9 +35,7 @@ def restore_spans(corrupted: Corrupted, sentinels: Sequence[int]) -> list[int]:
     st.floats(1.0, 10.0),
     st.integers(2, 100),
 )
-def test_the_text_can_be_put_together_again(
-    ids: list[int], seed: int, rate: float, mean_length: float, count: int
-) -> None:
+def test_the_text_can_be_restored(ids: list[int], seed: int, rate: float, mean_length: float, count: int) -> None:
     sentinels = SENTINELS[:count]
     corrupted = corrupt_spans(ids, sentinels, random.Random(seed), rate, mean_length)
     assert restore_spans(corrupted, sentinels) == ids
@@ -54,21 +52,21 @@ def test_the_text_can_be_put_together_again(
     assert taken == min(max(round(len(ids) * rate), 1), len(ids) - 1)
 
 
-def test_the_papers_amounts() -> None:
+def test_the_corruption_rate_is_the_papers() -> None:
     corrupted = corrupt_spans(range(500), SENTINELS, random.Random(1))
     spans = sum(token in SENTINELS for token in corrupted.source)
     assert spans == 25  # 75 tokens, three each
     assert len(corrupted.target) == 75 + 26
 
 
-def test_every_way_to_split_is_as_likely() -> None:
+def test_splits_are_sampled_uniformly() -> None:
     draw = random.Random(3)
     counts = Counter(tuple(split_evenly(5, 3, draw)) for _ in range(6000))
     assert len(counts) == 6
     assert all(abs(count - 1000) < 150 for count in counts.values())
 
 
-def test_what_cannot_be_corrupted() -> None:
+def test_texts_that_cannot_be_corrupted() -> None:
     with pytest.raises(ValueError, match="at least two tokens"):
         corrupt_spans([1], SENTINELS, random.Random(0))
     with pytest.raises(ValueError, match="two sentinels"):

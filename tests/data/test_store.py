@@ -89,7 +89,7 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
         PairStore(tmp_path / "entry")
 
 
-def test_what_crashed_runs_left_is_cleared_away(tmp_path: Path) -> None:
+def test_leftovers_of_crashed_processes_are_deleted(tmp_path: Path) -> None:
     abandoned, busy = temporary_cache_folder(tmp_path / "entry"), temporary_cache_folder(tmp_path / "entry")
     for path in (abandoned / "src.values", busy / "src.values"):
         path.write_bytes(b"half")

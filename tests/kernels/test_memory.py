@@ -66,7 +66,7 @@ def test_tensors_outlive_the_setting() -> None:
     assert float(torch.ones(100_000).sum()) == 100_000
 
 
-def test_more_than_there_is_is_refused_as_ever() -> None:
+def test_an_allocation_beyond_memory_is_refused() -> None:
     with pytest.raises(RuntimeError, match="memory"):
         torch.empty(2**48)
 
@@ -115,7 +115,7 @@ for rows in (*range(100, 101 + {PRODUCTS}), 100):
 """
 
 
-def test_few_products_are_remembered() -> None:
+def test_the_primitive_cache_is_bounded() -> None:
     """What oneDNN says of itself: a product is compiled again when enough others have come between."""
     if not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("bf16 products are not oneDNN's on this CPU")

@@ -116,7 +116,7 @@ def test_a_model_of_another_family(folder: Path, tmp_path: Path) -> None:
     assert "model.family = 'convolutional' is not possible; it may be one of 'transformer', " in refused(folder)
 
 
-def test_it_holds_what_the_design_says_and_no_pickle(folder: Path) -> None:
+def test_it_has_the_expected_files_and_no_pickle(folder: Path) -> None:
     files = {path.name for path in folder.iterdir()}
     assert files == {CONFIG, WEIGHTS, CARD, SUMS, "tokenizer.model"}
     for path in folder.iterdir():
@@ -147,7 +147,7 @@ def test_a_shortlist_is_added_and_replaced(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [None, b"an older one"])
-def test_whoever_is_stopped_while_adding_a_shortlist_leaves_a_whole_model(
+def test_an_interrupted_write_of_a_shortlist_leaves_a_valid_model(
     folder: Path, before: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At every moment at which something gets its name."""

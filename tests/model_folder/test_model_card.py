@@ -23,7 +23,7 @@ def test_no_head(card: str) -> None:
     assert str(CardHead()) == ""
 
 
-def test_cards_of_other_hands() -> None:
+def test_cards_written_by_hand() -> None:
     card = '---\nlanguage:\n- zh\nlicense: "mit"\nbleu: 30\nnote: none\n---\ntext'
     assert read_head(card) == CardHead("mit", {"bleu": 30.0})
 

@@ -80,7 +80,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
 
 
 @pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[words for _, words in DAMAGES])
-def test_damage_that_shows_at_a_glance(
+def test_damage_found_without_checksums(
     babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None], words: str
 ) -> None:
     shutil.copytree(babble / "zh-en", tmp_path / "bundled" / "zh-en")
@@ -98,9 +98,7 @@ def test_damage_that_shows_at_a_glance(
         models_for("de", None)
 
 
-def test_what_somebody_has_not_finished_writing_is_not_listed(
-    babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unfinished_folders_are_not_listed(babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(babble / "zh-en", tmp_path / ".tmp-zh-en-1")
     (tmp_path / ".tmp-zh-en-1" / "SHA256SUMS").unlink()
     monkeypatch.setenv("REGARD_MODELS", str(tmp_path))

@@ -30,7 +30,7 @@ from regard.serve.access import is_loopback, is_own_host
         ("box.example", "box.example", True),
     ],
 )
-def test_names_that_this_server_goes_by(header: str, host: str, allowed: bool) -> None:
+def test_accepted_host_names(header: str, host: str, allowed: bool) -> None:
     assert is_own_host(header, host) == allowed
 
 

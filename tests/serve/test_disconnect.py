@@ -31,7 +31,7 @@ SCOPE = {
 }
 
 
-def test_a_question_in_the_queue_is_forgotten_with_who_asked_it(deep_model: Path, tmp_path: Path) -> None:
+def test_disconnecting_removes_a_request_from_the_queue(deep_model: Path, tmp_path: Path) -> None:
     workers, toy = Workers(threads=1, queue_size=1), ToyTraining(tmp_path)
     app = build_app(Api(LoadedModels([deep_model]), RunFolders(tmp_path), toy, TraceCache(), Queues(quick=workers)))
     go = threading.Event()

@@ -33,7 +33,7 @@ def test_the_loop_stays_free_and_the_queue_is_bounded() -> None:
     workers.close()
 
 
-def test_who_stops_waiting_does_not_make_room_before_the_work_is_done() -> None:
+def test_a_cancelled_request_counts_until_its_work_is_done() -> None:
     workers = Workers(threads=1, queue_size=0)
     go = threading.Event()
 

@@ -54,14 +54,14 @@ def test_without_a_checkpoint_the_error_says_so(toy_run: Any, folder: RunFolder,
     assert folder.saved_steps() == []
 
 
-def test_a_validation_that_is_no_number_is_not_saved(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+def test_a_nan_validation_loss_is_not_saved(toy_run: Any, folder: RunFolder, heard: Any) -> None:
     with pytest.raises(TrainingDiverged, match="step 1: the validation loss is nan; no checkpoint yet"):
         start(toy_run(*TOO_FAST, "train.validate_every=1"), folder, heard)
     assert folder.saved_steps() == []
     assert heard.validations == []
 
 
-def test_weights_that_are_no_numbers_are_not_saved(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+def test_nan_weights_are_not_saved(toy_run: Any, folder: RunFolder, heard: Any) -> None:
     with pytest.raises(TrainingDiverged, match="step 1: some weights are NaN or infinite"):
         start(toy_run("train.lr=1e300", "train.warmup_steps=1", "train.checkpoint_every=1"), folder, heard)
     assert folder.saved_steps() == []

@@ -25,7 +25,7 @@ every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys(
 
 
 @every_model
-def test_cut_off_and_resumed_it_ends_where_an_unbroken_run_ends(
+def test_a_resumed_run_ends_where_an_uninterrupted_run_ends(
     model: str, toy_run: Any, tmp_path: Path, heard: Any
 ) -> None:
     how = (model, "data.tokenizer.dropout=0.2", "train.ema=0.9", "train.r_drop=1.0", "train.r_drop_after=3")
@@ -40,7 +40,7 @@ def test_cut_off_and_resumed_it_ends_where_an_unbroken_run_ends(
     assert models[0] == models[1]
 
 
-def test_bf16_goes_on_exactly_too(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+def test_bf16_resumes_exactly(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     how = (MODELS["lstm with additive attention"], "train.precision=bfloat16", "model.d_model=32")
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     start(toy_run(*how), whole, heard)

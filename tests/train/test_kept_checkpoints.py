@@ -121,7 +121,7 @@ def test_averages_of_unlike_models_are_refused(toy_run: Any, folder: RunFolder, 
         average_weights([folder.model, wide.model])
 
 
-def test_a_place_that_is_taken_is_seen_before_the_models_are_read(tmp_path: Path) -> None:
+def test_an_existing_folder_is_refused_before_models_are_read(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(ModelFolderError, match="out already exists; choose another folder with -o"):
         write_average([tmp_path / "there is no such model"], tmp_path / "out")

@@ -83,7 +83,7 @@ def test_a_run_whose_settings_cannot_be_read(
     assert words in str(caught.value)
 
 
-def test_a_run_cut_off_before_its_first_checkpoint_starts_again(
+def test_a_run_without_a_checkpoint_starts_again(
     toy_run: Any, folder: RunFolder, heard: Any, tmp_path: Path, contents: Contents
 ) -> None:
     start(toy_run(), folder, heard)
@@ -296,7 +296,7 @@ def test_how_long_an_epoch_is_is_measured_once_one_has_ended(toy_run: Any, folde
     assert rates[-1] < 2e-4
 
 
-def test_a_cosine_that_would_not_fall_is_told(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+def test_a_cosine_without_decay_is_reported(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     short = ("train.schedule=cosine", "train.max_minutes=1e-6", "train.validate_every=1000")
     start(toy_run(*short, "train.max_steps=100000"), RunFolder(tmp_path / "a"), heard)
     assert any("the cosine schedule ends at train.max_steps = 100,000" in message for message in heard.messages)

@@ -57,13 +57,13 @@ def test_extreme_logits_stay_finite(native: NativeLibrary) -> None:
     torch.testing.assert_close(found.logp_right_C, torch.zeros(2))
 
 
-def test_not_a_number_is_not_hidden(native: NativeLibrary) -> None:
+def test_nan_is_not_hidden(native: NativeLibrary) -> None:
     logits = torch.zeros(1, 64)
     logits[0, 5] = float("nan")
     assert not native_slice_loss(native, logits, torch.tensor([3]), 1.0, 0.0).logp_right_C.isfinite().all()
 
 
-def test_float64_takes_pytorch() -> None:
+def test_float64_uses_the_fallback() -> None:
     logits = torch.randn(4, 9, dtype=torch.float64)
     assert slice_loss(logits, torch.zeros(4, dtype=torch.int64), 0.9, 0.0).grad_CV.dtype == torch.float64
 

@@ -28,7 +28,7 @@ def test_the_papers_schedule(step: int, d_model: int, warmup: int) -> None:
     assert learning_rate(step, "inverse_sqrt", peak, warmup, 100) == pytest.approx(paper, rel=1e-12)
 
 
-def test_cosine_falls_from_the_peak_to_nothing() -> None:
+def test_cosine_decays_from_the_peak_to_zero() -> None:
     rates = [learning_rate(step, "cosine", 0.5, 10, 110) for step in range(1, 121)]
     assert rates[:10] == pytest.approx([0.05 * step for step in range(1, 11)])
     assert rates[59] == pytest.approx(0.25)  # half of the way from 10 to 110
@@ -43,7 +43,7 @@ def test_constant_stays() -> None:
 
 
 @pytest.mark.parametrize("kind", ["inverse_sqrt", "cosine", "constant"])
-def test_one_step_of_warming_is_none(kind: str) -> None:
+def test_one_warmup_step_is_no_warmup(kind: str) -> None:
     assert learning_rate(1, kind, 0.1, 1, 10) == 0.1  # type: ignore[arg-type]
 
 

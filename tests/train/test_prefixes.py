@@ -29,7 +29,7 @@ def two_tasks(*prefixes: str) -> Any:
     )
 
 
-def test_tasks_are_told_by_word_or_by_the_text_itself(tmp_path: Path, heard: Any) -> None:
+def test_a_task_is_selected_by_name_or_by_the_text(tmp_path: Path, heard: Any) -> None:
     outcome = start(two_tasks("say again: ", "turn round: "), RunFolder(tmp_path / "run"), heard)
     assert outcome.model is not None
     assert read_description(outcome.model).tasks == ("say again: ", "turn round: ")
@@ -50,7 +50,7 @@ def test_tasks_are_told_by_word_or_by_the_text_itself(tmp_path: Path, heard: Any
         translator.translate(texts, task="n")
 
 
-def test_a_single_task_goes_without_saying(tmp_path: Path, heard: Any) -> None:
+def test_a_single_task_needs_no_option(tmp_path: Path, heard: Any) -> None:
     outcome = start(two_tasks("go: ", "go: "), RunFolder(tmp_path / "run"), heard)
     assert outcome.model is not None
     translator = Translator(outcome.model)

@@ -33,7 +33,7 @@ def made_up(*steps: int, size: int = 2) -> ProbeHistory:
     return ProbeHistory((Probe("a", ("▁a", "</s>")),), tuple(one))
 
 
-def test_a_run_keeps_its_moments_and_the_model_has_the_last(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+def test_a_run_keeps_its_snapshots_and_the_model_has_the_last(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     folder = RunFolder(tmp_path / "run")
     start(toy_run(SENTENCES), folder, heard)
     history, beside = read_history(folder.probes), read_history(folder.model / "probes.safetensors")
@@ -45,7 +45,7 @@ def test_a_run_keeps_its_moments_and_the_model_has_the_last(toy_run: Any, tmp_pa
     assert any((first.maps[0][path] != last.maps[0][path]).any() for path in first.maps[0])
 
 
-def test_the_last_moment_is_what_the_model_does(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+def test_the_last_snapshot_is_that_of_the_final_model(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     """The numbers are those of the model folder, seen through the explorer's own trace."""
     folder = RunFolder(tmp_path / "run")
     start(toy_run(SENTENCES, "train.max_steps=30"), folder, heard)
@@ -79,7 +79,7 @@ def test_looking_changes_nothing(model: str, toy_run: Any, tmp_path: Path, heard
     assert not (without.model / "probes.safetensors").exists()
 
 
-def test_a_resumed_run_has_the_moments_of_an_unbroken_one(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+def test_a_resumed_run_has_the_snapshots_of_an_uninterrupted_one(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     start(toy_run(SENTENCES, "train.ema=0.9"), whole, heard)
     start(toy_run(SENTENCES, "train.ema=0.9", "train.max_steps=8"), broken, heard)
@@ -88,7 +88,7 @@ def test_a_resumed_run_has_the_moments_of_an_unbroken_one(toy_run: Any, tmp_path
     assert (broken.model / "probes.safetensors").read_bytes() == (whole.model / "probes.safetensors").read_bytes()
 
 
-def test_moments_after_the_checkpoint_are_made_again(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+def test_snapshots_after_the_checkpoint_are_taken_again(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     """The history is written before the checkpoint, and a kill may come between the two."""
     folder = RunFolder(tmp_path / "run")
     start(toy_run(SENTENCES), folder, heard)
@@ -125,7 +125,7 @@ def test_a_training_that_starts_from_a_model_goes_on_with_its_history(toy_run: A
     assert broken.probes.read_bytes() == whole.probes.read_bytes()
 
 
-def test_a_model_that_remembers_other_sentences_is_of_no_use(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+def test_a_history_of_other_sentences_is_not_continued(toy_run: Any, tmp_path: Path, heard: Any) -> None:
     first, second = RunFolder(tmp_path / "first"), RunFolder(tmp_path / "second")
     start(toy_run("train.probes=['c b']", "train.max_steps=4"), first, heard)
     start(toy_run(SENTENCES, f"train.init_from='{first.model}'", "train.max_steps=4"), second, heard)
@@ -166,7 +166,7 @@ def test_an_untrained_model_that_never_ends_is_cut(make_trainer: Callable[..., A
     assert trainer.model.training
 
 
-def test_moments_are_further_and_further_apart() -> None:
+def test_intervals_between_snapshots_grow() -> None:
     history, steps = made_up(), []
     for step in range(100_001):
         if history.is_due(step):
@@ -178,7 +178,7 @@ def test_moments_are_further_and_further_apart() -> None:
     assert not ProbeHistory(()).is_due(0)
 
 
-def test_beside_a_model_are_sixteen_moments_even_in_the_root_of_the_step() -> None:
+def test_a_model_has_sixteen_snapshots_evenly_spaced_in_the_root_of_the_step() -> None:
     history = made_up(*(round(1.15**k) for k in range(25, 80)), 10_000_000)
     few = [snapshot.step for snapshot in made_up(0, *(m.step for m in history.snapshots)).thinned().snapshots]
     assert (len(few), few[0], few[-1]) == (16, 0, 10_000_000)
@@ -186,7 +186,7 @@ def test_beside_a_model_are_sixteen_moments_even_in_the_root_of_the_step() -> No
     assert short.thinned() == short
 
 
-def test_beside_a_model_there_is_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_of_a_model_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "MAX_BYTES", 50_000)
     history = made_up(*range(10), size=100)
     thin = history.thinned()

@@ -96,7 +96,7 @@ def stop_while_it_writes(child: Any, folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("kills", [5, pytest.param(10, marks=pytest.mark.slow)])
-def test_a_run_killed_several_times_ends_where_an_unbroken_run_ends(
+def test_a_run_killed_several_times_ends_where_an_uninterrupted_run_ends(
     kills: int, regard: Any, recipe: Path, tmp_path: Path, contents: Contents
 ) -> None:
     unbroken, broken = RunFolder(tmp_path / "unbroken"), RunFolder(tmp_path / "broken")
@@ -167,7 +167,7 @@ def test_a_second_ctrl_c_stops_at_once(regard: Any, recipe: Path, tmp_path: Path
     assert [row["step"] for row in folder.read_metrics()] == [1, 2, 3]
 
 
-def test_what_a_kill_left_half_written_is_ignored_and_cleared_away(
+def test_incomplete_files_of_a_kill_are_ignored_and_deleted(
     regard: Any, recipe: Path, tmp_path: Path, contents: Contents
 ) -> None:
     whole, folder = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "run")
@@ -187,7 +187,7 @@ def test_what_a_kill_left_half_written_is_ignored_and_cleared_away(
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_on_two_threads_it_goes_on_exactly_too(precision: str, toy_run: Any, tmp_path: Path, heard: Any) -> None:
+def test_two_threads_resume_exactly(precision: str, toy_run: Any, tmp_path: Path, heard: Any) -> None:
     """As people train: bf16 or int8, both cores, subword sampling, dropout, R-Drop that begins on the way."""
     how = (
         *(f"train.precision={precision}", "train.threads=2", "data.tokenizer.dropout=0.2", "model.dropout=0.3"),

@@ -74,7 +74,7 @@ def test_metrics_that_cannot_be_written(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("below", [".", "run", "runs/run"])
-def test_a_file_is_no_place_for_a_run(tmp_path: Path, below: str) -> None:
+def test_a_file_is_not_a_run_folder(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("mine")
     folder = RunFolder(tmp_path / "file" / below)
     with pytest.raises(RunError) as caught:
@@ -85,7 +85,7 @@ def test_a_file_is_no_place_for_a_run(tmp_path: Path, below: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_place_without_permission(tmp_path: Path) -> None:
+def test_a_folder_without_write_permission(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o555)
     with pytest.raises(RunError, match=f"you have no permission to write to {tmp_path / 'closed'}"):
         RunFolder(tmp_path / "closed" / "run").check_free()

@@ -82,7 +82,7 @@ def test_a_step_is_adams_on_the_mean_over_tokens(make_trainer: Any, accumulate: 
     assert moved(trainer.model, before) > 1e-5
 
 
-def test_halves_accumulated_are_the_whole(make_trainer: Any) -> None:
+def test_accumulated_batches_equal_one_batch(make_trainer: Any) -> None:
     whole, halves = (in_float64(make_trainer("model.dropout=0.0", "train.eps=0.1")) for _ in range(2))
     (batch,) = first_batches(whole, 1)
     rows = [[int(i) for i in row if i != PAD][:-1] for row in batch.src]
@@ -148,7 +148,7 @@ def divergence(trainer: Trainer, batch: Batch) -> float:
     return float(sum(F.kl_div(a, b, log_target=True, reduction="batchmean") for a, b in ((p, q), (q, p))))
 
 
-def test_r_drop_draws_two_dropouts_together(make_trainer: Any) -> None:
+def test_r_drop_reduces_the_divergence(make_trainer: Any) -> None:
     found = {}
     for strength in (0.0, 5.0):
         trainer = make_trainer(

@@ -127,9 +127,7 @@ KINDS = ("gpt", "gpt of pieces", "deepseek", "bert", "t5", "bert classes", "vit"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cut_off_and_resumed_it_ends_where_an_unbroken_run_ends(
-    kind: str, make: Make, tmp_path: Path, heard: Any
-) -> None:
+def test_a_resumed_run_ends_where_an_uninterrupted_run_ends(kind: str, make: Make, tmp_path: Path, heard: Any) -> None:
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     how: dict[str, Any] = {"ema": 0.9, "gradient_accumulation_steps": 2}
     start(make(kind, **how), whole, heard)
@@ -332,7 +330,7 @@ def test_weights_of_examples() -> None:
 
 
 @pytest.mark.parametrize("pairs", [False, True])
-def test_what_is_hidden(pairs: bool) -> None:
+def test_masking(pairs: bool) -> None:
     lexicon = CharacterTokenizer("".join(chr(97 + i) for i in range(26)))
     random = np.random.default_rng(3)
     window_BL = random.integers(5, lexicon.size, (200, 61))
