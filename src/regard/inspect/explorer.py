@@ -106,17 +106,18 @@ class Explorer:
 
     # -- search
 
-    def how(self, question: Question, n_best: int) -> DecodeConfig:
-        how = self.translator.decode_config(dict(question.options))
-        for name, value, most in (("beam", how.beam, self.limits.beam), ("n_best", n_best, self.limits.n_best)):
+    def search_config(self, question: Question, n_best: int) -> DecodeConfig:
+        """The decoding settings of a request, within the limits of the explorer."""
+        config = self.translator.decode_config(dict(question.options))
+        for name, value, most in (("beam", config.beam, self.limits.beam), ("n_best", n_best, self.limits.n_best)):
             if not 1 <= value <= most:
                 raise ConfigError(f"{name} = {value} is not possible here; it may be from 1 to {most}")
-        return how
+        return config
 
     def search(
         self,
         question: Question,
-        how: DecodeConfig,
+        config: DecodeConfig,
         n_best: int = 1,
         observe: Callable[[BeamStep], None] | None = None,
     ) -> list[Hypothesis]:
@@ -128,15 +129,15 @@ class Explorer:
         most = self.max_pieces - len(prefix)  # so that the translation can be traced
         if most < 1:
             raise ConfigError(f"the prefix has {len(prefix)} pieces; the most is {self.max_pieces - 1}")
-        if how.max_length_ratio * len(src_ids) + how.max_length_extra > most:
-            how = replace(how, max_length_ratio=0.0, max_length_extra=most)
-        if how.method == "beam":
-            n_best = min(n_best, how.beam)  # a larger n_best must not widen the beam
+        if config.max_length_ratio * len(src_ids) + config.max_length_extra > most:
+            config = replace(config, max_length_ratio=0.0, max_length_extra=most)
+        if config.method == "beam":
+            n_best = min(n_best, config.beam)  # a larger n_best must not widen the beam
         with intervened(self.translator.model, without_mask(question.interventions)):
             [found] = search(
                 self.translator.searcher,  # the model itself, while interventions are in effect
                 [src_ids],
-                how,
+                config,
                 self.translator.device,
                 n_best,
                 [prefix],
@@ -156,25 +157,26 @@ class Explorer:
                 on_progress(PartialTranslation(kept, self.scored_pieces(added)))
 
             observe = SearchProgress(report).observe
-        found = self.search(question, self.how(question, n_best), n_best, observe)
+        found = self.search(question, self.search_config(question, n_best), n_best, observe)
         src = describe_pieces(self.src, self.source_ids(question.text))
         return Translation(question.text, src, tuple(map(self.alternative, found)))
 
     def beam(self, question: Question, n_best: int | None = None) -> Beam:
         """The tree of a beam search, with the translations it found."""
         check_search(question.interventions)
-        how = self.how(question, n_best or 1)
-        if how.method != "beam":
-            raise ConfigError(f"the tree of hypotheses is that of a beam search, not of method = {how.method!r}")
-        tree = BeamTree(how.beam, how.length_penalty, how.beam_rule)
-        found = self.search(question, how, n_best or how.beam, tree.observe)
+        config = self.search_config(question, n_best or 1)
+        if config.method != "beam":
+            raise ConfigError(f"the tree of hypotheses is that of a beam search, not of method = {config.method!r}")
+        tree = BeamTree(config.beam, config.length_penalty, config.beam_rule)
+        found = self.search(question, config, n_best or config.beam, tree.observe)
         ends = tree.finish(found)
         pieces = self.tgt.pieces([node.id for node in tree.nodes])
         nodes = (BeamNode(**vars(node), piece=piece) for node, piece in zip(tree.nodes, pieces, strict=True))
         alternatives = (
             BeamAlternative(**vars(self.alternative(one)), node=end) for one, end in zip(found, ends, strict=True)
         )
-        return Beam(tuple(nodes), tree.left_out, how.beam, how.length_penalty, how.beam_rule, tuple(alternatives))
+        settings = config.beam, config.length_penalty, config.beam_rule
+        return Beam(tuple(nodes), tree.left_out, *settings, tuple(alternatives))
 
     def alternative(self, found: Hypothesis) -> Alternative:
         ids = [*found.ids, EOS] if found.finished else list(found.ids)
@@ -199,7 +201,7 @@ class Explorer:
         check_places(self.translator.model, question.interventions)
         src_ids = self.source_ids(question.text)
         if tgt_ids is None:
-            tgt_ids = self.search(question, self.how(question, 1))[0].ids
+            tgt_ids = self.search(question, self.search_config(question, 1))[0].ids
         else:
             whole = tgt_ids[:-1] if tgt_ids and tgt_ids[-1] == EOS else tgt_ids
             tgt_ids = self.target_ids(whole, "the translation")

@@ -1,4 +1,4 @@
-"""Interventions: what if a head were silent, a layer were removed, the scores were not scaled?
+"""Interventions: changes to a model for one request, such as a disabled head, a skipped layer or unscaled scores.
 
 Small values; `patching.intervened` applies them to a model. In JSON:
 

@@ -217,12 +217,12 @@ def without_layer(model: nn.Module, layer: str) -> Iterator[None]:
     before = f"{side}.{int(number) - 1}.around_ffn.{tap}"
     if number == "0":
         before = "src_embedded" if side == "encoder" else "tgt_embedded"
-    came: list[Tensor] = []
+    inputs: list[Tensor] = []
 
     def keep(_: str, x: Tensor) -> None:
-        came[:] = [x]
+        inputs[:] = [x]
 
-    with hook_taps(model, {before: keep}), hook_taps(model, {f"{last}.{tap}": lambda _, x: came.pop()}):
+    with hook_taps(model, {before: keep}), hook_taps(model, {f"{last}.{tap}": lambda _, x: inputs.pop()}):
         yield
 
 
