@@ -56,7 +56,8 @@ def weights() -> dict[str, np.ndarray]:
 
 def describe(**changes: Any) -> ModelDescription:
     model = TransformerConfig(
-        d_model=12, n_heads=3, src_vocab_size=9, tgt_vocab_size=9, position="rotary", dropout=0.25
+        **{"d_model": 12, "n_heads": 3, "d_ff": 20, "n_encoder_layers": 1, "n_decoder_layers": 1},
+        **{"src_vocab_size": 9, "tgt_vocab_size": 9, "position": "rotary", "dropout": 0.25},
     )
     plain = ModelDescription(model, DecodeConfig(beam=7, top_p=0.5), "zh", "en", True, JOINT)
     return dataclasses.replace(plain, **changes)
@@ -106,7 +107,7 @@ def test_a_folder_from_before_there_were_families_is_a_transformer(folder: Path)
 
 
 def test_a_model_of_another_family(folder: Path, tmp_path: Path) -> None:
-    given = describe(model=RecurrentConfig(cell="gru", src_vocab_size=9, tgt_vocab_size=9))
+    given = describe(model=RecurrentConfig(cell="gru", d_model=9, src_vocab_size=9, tgt_vocab_size=9))
     write_model(tmp_path, given, weights(), "# A card\n")
     assert read_description(tmp_path) == given
     content = json.loads((folder / CONFIG).read_text("utf-8"))
@@ -209,7 +210,7 @@ def test_truncated_weights(folder: Path, keep: int) -> None:
     sign(folder)
     with pytest.raises(ModelFolderError) as caught:
         read_weights(folder)
-    assert str(caught.value).startswith(f"{folder / WEIGHTS} cannot be read: ")
+    assert str(caught.value).startswith(f"{folder / WEIGHTS} is ")
 
 
 def change_config(folder: Path, **changes: Any) -> None:
@@ -228,8 +229,23 @@ def test_a_newer_format(folder: Path) -> None:
     [
         ({"format_version": None}, "it has no format_version"),
         ({"format_version": "1"}, "it has no format_version"),
-        ({"src_lang": None}, "it has no src_lang"),
-        ({"model": None}, "it has no model"),
+        ({"format_version": True}, "it has no format_version"),
+        ({"format_version": 0}, "it has no format_version"),
+        ({"src_lang": None}, "src_lang is missing"),
+        ({"src_lang": 3}, "src_lang = 3 is not possible; it must be a text"),
+        ({"src_lang": "e" * 101}, "src_lang has 101 characters; the most is 100"),
+        ({"tgt_lang": "en\x1b[2J"}, "tgt_lang has characters that cannot be printed"),
+        ({"lowercase": 1}, "lowercase = 1 is not possible; it must be true or false"),
+        ({"tasks": "translate"}, "tasks must be a list"),
+        ({"tasks": [1]}, "tasks[0] = 1 is not possible; it must be a text"),
+        ({"labels": {"a": 1}}, "labels must be a list"),
+        ({"colour": "red"}, "unknown key colour"),
+        ({"model": None}, "model is missing"),
+        ({"model": {"d_model": 10**401}}, "a whole number has 402 digits; the most is 400"),
+        ({"model": {"d_model": 10**30}}, "is too large; the most is 9223372036854775807"),
+        ({"model": {"d_model": 10**12, "n_heads": 3}}, "does not divide"),
+        ({"model": {"d_model": 8, "d_ff": 8, "n_encoder_layers": 10**7}}, "asks for 10,000,003 layers, but weights.safetensors has 4 tensors"),
+        ({"model": {"d_model": 8, "d_ff": 10**7}}, "model.d_ff = 10,000,000, but weights.safetensors has only"),
         ({"model": {"d_modle": 8}}, "unknown key model.d_modle; did you mean 'd_model'?"),
         ({"decode": {"beam": 0}}, "decode.beam = 0 is too small"),
     ],
@@ -256,8 +272,9 @@ def test_no_tokenizer(tmp_path: Path, tokenizer: dict[str, bytes]) -> None:
 
 def test_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    for path in (tmp_path / "nothing", tmp_path / "file"):
-        assert refused(path) == f"there is no model folder at {path}"
+    assert refused(tmp_path / "nothing") == f"there is no model folder at {tmp_path / 'nothing'}"
+    assert refused(tmp_path / "file") == f"there is no model folder at {tmp_path / 'file'}: it is a file"
+    assert refused(tmp_path / "file" / "in it") == f"there is no model folder at {tmp_path / 'file' / 'in it'}"
 
 
 def test_a_run_is_not_a_model_but_has_one(tmp_path: Path) -> None:
@@ -295,5 +312,5 @@ def test_weights_that_do_not_fit_the_settings(tmp_path: Path) -> None:
         if name == "right":
             assert ModelTranslator(path).model.config == model
             continue
-        with pytest.raises(ModelFolderError, match=r"the weights do not fit the sizes in config\.json"):
+        with pytest.raises(ModelFolderError, match=rf"{name}: the weights do not fit the sizes in config\.json: "):
             ModelTranslator(path)

@@ -54,7 +54,7 @@ def test_a_damaged_one_is_listed_and_not_chosen(babble: Path, tmp_path: Path, mo
     (tmp_path / "own" / "not a model").mkdir()
     monkeypatch.setenv("REGARD_MODELS", str(tmp_path / "own"))
     [broken] = installed_models()
-    assert "config.json cannot be read" in broken.problem
+    assert "config.json is not JSON" in broken.problem
     with pytest.raises(ConfigError, match="no model is installed"):
         models_for(None, None)
 
@@ -116,8 +116,12 @@ def test_the_variable_may_name_a_model_itself(babble: Path, monkeypatch: pytest.
 def say_in_config(folder: Path, **model: Any) -> None:
     """Change what a folder says of its model; None takes a setting out."""
     content = json.loads((folder / "config.json").read_text("utf-8"))
-    content["model"] = {name: value for name, value in (content["model"] | model).items() if value is not None}
-    (folder / "config.json").write_text(json.dumps(content), "utf-8")
+    put_in_config(folder, {name: value for name, value in (content["model"] | model).items() if value is not None})
+
+
+def put_in_config(folder: Path, model: dict[str, Any]) -> None:
+    content = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(content | {"model": model}), "utf-8")
 
 
 @pytest.mark.parametrize("family", ["gpt", "deepseek", "bert", "vit"])
@@ -126,7 +130,7 @@ def test_one_that_does_not_translate_is_listed_and_not_chosen(
 ) -> None:
     own = tmp_path / "own"
     shutil.copytree(babble / "en-zh", own / "a first")
-    say_in_config(own / "a first", family=family)
+    put_in_config(own / "a first", {"family": family})
     monkeypatch.setenv("REGARD_MODELS", str(own))
     assert [model.family for model in installed_models()] == [family]
     with pytest.raises(ConfigError, match="no model is installed for en → any language: give"):
@@ -143,9 +147,9 @@ def test_the_first_folders_name_no_family(babble: Path, tmp_path: Path, monkeypa
     monkeypatch.setenv("REGARD_MODELS", str(tmp_path / "own"))
     assert [(model.name, model.family) for model in models_for("zh", "en")] == [("old", "transformer")]
     (tmp_path / "own" / "old" / "config.json").write_text(
-        '{"format_version": 1, "src_lang": "zh", "tgt_lang": "en", "model": []}'
+        '{"format_version": 1, "src_lang": "zh", "tgt_lang": "en", "lowercase": false, "decode": {}, "model": []}'
     )
-    assert "config.json cannot be read" in installed_models()[0].problem
+    assert "config.json does not describe a model: " in installed_models()[0].problem
 
 
 @pytest.mark.usefixtures("nothing_installed")

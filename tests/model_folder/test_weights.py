@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from regard.errors import ModelFolderError
 from regard.model_folder.weights import (
     StoredAs,
     from_bfloat16,
-    holds_bfloat16,
-    is_whole,
+    read_header,
     read_weights,
     to_bfloat16,
     write_weights,
@@ -59,18 +59,19 @@ def test_half_the_space(tmp_path: Path) -> None:
         write_weights(tmp_path / stored_as, weights, stored_as)
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     assert sizes["bfloat16"] < 0.55 * sizes["float32"]
-    assert [holds_bfloat16(tmp_path / name) for name in ("float32", "bfloat16")] == [False, True]
+    types = [read_header(tmp_path, name).tensors["a"].type for name in ("float32", "bfloat16")]
+    assert types == ["F32", "BF16"]
 
 
 def test_float32_comes_back_exactly(tmp_path: Path) -> None:
     write_weights(tmp_path / "w", some_weights())
-    for name, array in read_weights(tmp_path / "w").items():
+    for name, array in read_weights(tmp_path, "w").items():
         np.testing.assert_array_equal(array, some_weights()[name])
 
 
 def test_bf16_is_what_other_programs_read(tmp_path: Path) -> None:
     write_weights(tmp_path / "w", some_weights(), "bfloat16")
-    ours, theirs = read_weights(tmp_path / "w"), load_file(tmp_path / "w")
+    ours, theirs = read_weights(tmp_path, "w"), load_file(tmp_path / "w")
     assert ours.keys() == some_weights().keys()
     assert {tensor.dtype for tensor in theirs.values()} == {torch.bfloat16}
     for name, array in ours.items():
@@ -83,35 +84,101 @@ def test_bf16_is_what_other_programs_read(tmp_path: Path) -> None:
 def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
     given = {"half": torch.randn(3, 4).bfloat16(), "whole": torch.randn(2)}
     save_file(given, tmp_path / "w")
-    for name, array in read_weights(tmp_path / "w").items():
+    for name, array in read_weights(tmp_path, "w").items():
         np.testing.assert_array_equal(array, given[name].float().numpy())
 
 
 @pytest.mark.parametrize("content", [b"", b"abc", b"\xff" * 40, b"\x08\x00\x00\x00\x00\x00\x00\x00not json"])
 def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "w").write_bytes(content)
-    with pytest.raises(SafetensorError):
-        read_weights(tmp_path / "w")
+    with pytest.raises(ModelFolderError):
+        read_weights(tmp_path, "w")
 
 
 def test_a_bf16_file_that_was_cut_is_refused(tmp_path: Path) -> None:
     write_weights(tmp_path / "w", some_weights(), "bfloat16")
     (tmp_path / "w").write_bytes((tmp_path / "w").read_bytes()[:-3])
-    with pytest.raises(SafetensorError):
-        read_weights(tmp_path / "w")
+    with pytest.raises(ModelFolderError):
+        read_weights(tmp_path, "w")
 
 
 @pytest.mark.parametrize("stored_as", ["float32", "bfloat16"])
-def test_whether_a_file_is_whole(tmp_path: Path, stored_as: StoredAs) -> None:
+def test_a_file_that_is_not_as_long_as_its_header_says(tmp_path: Path, stored_as: StoredAs) -> None:
     path = tmp_path / "weights.safetensors"
     write_weights(path, {"a": np.ones((2, 3), np.float32), "b": np.ones(5, np.float32)}, stored_as)
     content = path.read_bytes()
-    assert is_whole(path)
+    assert read_header(tmp_path, path.name).shapes == {"a": (2, 3), "b": (5,)}
+    assert read_header(tmp_path, path.name).numbers == 11
     for damaged in (b"", content[:4], content[:20], content[:-1], content + b"\0", b"\xff" * 8 + content[8:]):
         path.write_bytes(damaged)
-        assert not is_whole(path)
-    for header in (b"[]", b"no JSON", b'{"a": {}}', b'{"a": {"data_offsets": []}}', b"\xff"):
-        path.write_bytes(len(header).to_bytes(8, "little") + header)
-        assert not is_whole(path)
+        with pytest.raises(ModelFolderError, match=r"weights\.safetensors is damaged: .*; copy the folder again"):
+            read_header(tmp_path, path.name)
     save_file({}, path, metadata={"format": "pt"})
-    assert is_whole(path)
+    assert read_header(tmp_path, path.name).shapes == {}
+
+
+def write_raw(path: Path, header: bytes, numbers: bytes = b"") -> None:
+    path.write_bytes(len(header).to_bytes(8, "little") + header + numbers)
+
+
+def entry(dtype: object = "F32", shape: object = (2,), place: object = (0, 8)) -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": place}
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("[]", "its header is not an object"),
+        ("no JSON", "is not JSON"),
+        ('{"a": {}}', "does not describe 'a' by dtype, shape and data_offsets"),
+        ('{"a": 1, "a": 2}', "the key 'a' is given twice"),
+        ("[" * 100_000, "is nested too deeply"),
+        ('{"a": ' * 70 + "1" + "}" * 70, "is nested too deeply: the most is 64 levels"),
+        ({"a": entry(dtype="F8_E4M3")}, "numbers of the type 'F8_E4M3', which Regard does not read"),
+        ({"a": entry(dtype=["F32"])}, "which Regard does not read"),
+        ({"a": entry(shape=2)}, "no possible shape or place for 'a'"),
+        ({"a": entry(shape=[-2])}, "no possible shape or place for 'a'"),
+        ({"a": entry(shape=[True, 2])}, "no possible shape or place for 'a'"),
+        ({"a": entry(shape=[10**30])}, "no possible shape or place for 'a'"),
+        ({"a": entry(shape=[1] * 9 + [2])}, "no possible shape or place for 'a'"),
+        ({"a": entry(place=[0])}, "no possible shape or place for 'a'"),
+        ({"a": entry(shape=[3])}, "the shape of 'a' does not fit its place"),
+        ({"a": entry(shape=[0, 2**59], place=(0, 0))}, "the shape of 'a' does not fit its place"),
+        ({"a": entry(), "b": entry()}, "'b' does not begin where the tensor before it ends"),
+        ({"a": entry(shape=[1], place=(4, 8))}, "'a' does not begin where the tensor before it ends"),
+        ({"a": entry(shape=[1], place=(0, 4))}, "its length is not the one in its header"),
+        ({"a": entry(shape=[2**40], place=(0, 2**42))}, "its length is not the one in its header"),
+    ],
+)
+def test_headers_that_describe_no_file(tmp_path: Path, header: str | dict[str, object], message: str) -> None:
+    write_raw(tmp_path / "w", (header if isinstance(header, str) else json.dumps(header)).encode(), bytes(8))
+    with pytest.raises(ModelFolderError, match=message) as caught:
+        read_weights(tmp_path, "w")
+    assert str(tmp_path / "w") in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("stored_as", ["float32", "bfloat16"])
+def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, number: float, stored_as: StoredAs) -> None:
+    weights = {"good": np.ones(3, np.float32), "bad": np.array([[1, number], [2, 3]], np.float32)}
+    write_weights(tmp_path / "w", weights, stored_as)
+    with pytest.raises(ModelFolderError, match="w: 'bad' has a number that is NaN or infinite"):
+        read_weights(tmp_path, "w")
+
+
+def test_a_float64_that_float32_cannot_hold_is_refused(tmp_path: Path) -> None:
+    save_file({"a": torch.tensor([1e300], dtype=torch.float64)}, tmp_path / "w")
+    with pytest.raises(ModelFolderError, match="'a' has a number that is NaN or infinite"):
+        read_weights(tmp_path, "w")
+
+
+def test_every_type_that_torch_writes(tmp_path: Path) -> None:
+    numbers = torch.tensor([0, 1, 3])
+    kinds = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8]
+    given = {str(kind): numbers.to(kind) for kind in [*kinds, torch.bool]}
+    save_file(given, tmp_path / "w")
+    found = read_weights(tmp_path, "w")
+    for kind in kinds:
+        assert found[str(kind)].dtype == (np.float32 if kind.is_floating_point else given[str(kind)].numpy().dtype)
+        np.testing.assert_array_equal(found[str(kind)], [0, 1, 3])
+    np.testing.assert_array_equal(found["torch.bool"], [False, True, True])

@@ -42,13 +42,13 @@ def command(model: Path, recipe: Path, translations: int | None, frequent: int |
     from regard.model_folder.atomic import default_cache, remove_leftovers
     from regard.model_folder.folder import read_description, write_shortlist
     from regard.model_folder.registry import find_folder
-    from regard.tokenizers.pair import TokenizerPair
+    from regard.tokenizers.read import translation_tokenizer
 
     folder = find_folder(model)
     description = read_description(folder)
     data = load_recipe(recipe).data
     check(description, data, folder, recipe)
-    tokenizer = TokenizerPair.from_files(description.tokenizer, description.lowercase)
+    tokenizer = translation_tokenizer(folder, description)
 
     def say(text: str) -> None:
         click.echo(text, err=True)

@@ -66,8 +66,7 @@ def load_tokenizer(path: Path | None, lines: list[str], target: bool) -> Tokeniz
     from regard.model_folder.folder import read_description
     from regard.model_folder.registry import find_folder, models_for
     from regard.text.language import detect_language
-    from regard.tokenizers.pair import TokenizerPair
-    from regard.tokenizers.protocol import read_tokenizer
+    from regard.tokenizers.read import text_tokenizer, translation_tokenizer
     from regard.tokenizers.sentencepiece import SentencePieceModel, SentencePieceTokenizer
 
     path = find_folder(path) if path else models_for(detect_language("\n".join(lines)).language or None, None)[0].folder
@@ -78,8 +77,8 @@ def load_tokenizer(path: Path | None, lines: list[str], target: bool) -> Tokeniz
                 f"{path} is a {description.model.family} model, which has no tokenizer; give another model with --model"
             )
         if not isinstance(description.model, TranslationConfig):
-            return read_tokenizer(description.tokenizer, description.lowercase)
-        both = TokenizerPair.from_files(description.tokenizer, description.lowercase)
+            return text_tokenizer(path, description)
+        both = translation_tokenizer(path, description)
         return SentencePieceTokenizer(both.tgt if target else both.src, description.lowercase)
     try:
         vocabulary = SentencePieceModel(path.read_bytes())

@@ -35,6 +35,7 @@ from regard.config.parsing import (
     build,
     convert,
     listed,
+    setting,
     suggestion,
     to_dict,
 )
@@ -109,6 +110,7 @@ __all__ = [
     "convert",
     "learns_from_text",
     "listed",
+    "setting",
     "suggestion",
     "to_dict",
 ]

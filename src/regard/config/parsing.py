@@ -15,12 +15,15 @@ import re
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, field
+from itertools import islice
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from regard.errors import ConfigError
 
 log = logging.getLogger("regard.config")
 LARGEST_INTEGER = (1 << 64) - 1  # of any setting; larger ones cannot even be compared with a float
+
+LARGEST_DIVISOR = 10_000  # that an error message looks for
 
 
 def setting(
@@ -231,4 +234,4 @@ def listed(names: Any) -> str:
 
 
 def divisors(number: int) -> list[int]:
-    return [n for n in range(1, number + 1) if number % n == 0][:24]
+    return list(islice((n for n in range(1, min(number, LARGEST_DIVISOR) + 1) if number % n == 0), 24))

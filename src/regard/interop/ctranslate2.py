@@ -16,8 +16,10 @@ from regard.config import TransformerConfig
 from regard.config.support import FULL_ONLY, MOE, Support, any_value
 from regard.errors import ModelFolderError
 from regard.model_folder.atomic import atomic_folder
-from regard.model_folder.folder import ModelDescription, read_description, read_weights
+from regard.model_folder.folder import ModelDescription, read_description
+from regard.models.load import read_fitting_weights
 from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.read import translation_tokenizer
 from regard.tokenizers.sentencepiece import SentencePieceModel
 from regard.tokenizers.special_ids import BOS, EOS, UNK
 
@@ -53,7 +55,9 @@ def export_ctranslate2(folder: Path, output: Path, quantization: str | None = No
     if output.exists():
         raise ModelFolderError(f"{output} exists already; name another folder")
     description = read_description(folder)
-    spec = build_spec(description, read_weights(folder))
+    SUPPORT.check(description.model)
+    translation_tokenizer(folder, description)
+    spec = build_spec(description, read_fitting_weights(folder, description.model))
     spec.validate()
     spec.optimize(quantization=quantization)
     with atomic_folder(output) as temporary:

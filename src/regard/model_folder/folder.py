@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,22 @@ from typing import Any
 import numpy as np
 
 from regard import config as settings
+from regard.config import setting
 from regard.errors import ConfigError, ModelFolderError
 from regard.model_folder import weights as weights_file
 from regard.model_folder.atomic import atomic_write
-from regard.model_folder.weights import StoredAs, is_whole, write_weights
+from regard.model_folder.files import (
+    MOST_SETTINGS,
+    MOST_TEXT,
+    check_folder,
+    check_name,
+    digest_of,
+    has_file,
+    open_file,
+    parse_file,
+    read_file,
+)
+from regard.model_folder.weights import OUR_TYPES, Header, StoredAs, check_types, read_header, write_weights
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, SUMS = "config.json", "weights.safetensors", "README.md", "SHA256SUMS"
@@ -41,6 +54,30 @@ TOKENIZER_FILES: tuple[tuple[str, ...], ...] = (
     ("vocab.txt",),
     ("characters.txt",),
 )
+
+
+# Sizes of models, each of which is a dimension of some weight; and how many layers there are.
+SIZES = (
+    *("d_model", "n_heads", "d_ff", "head_size", "value_size", "rotary_size", "kv_rank", "q_rank", "n_buckets"),
+    *("vocab_size", "src_vocab_size", "tgt_vocab_size", "n_labels", "n_segments", "image_size", "patch_size"),
+)
+STACKS = ("n_layers", "n_encoder_layers", "n_decoder_layers")
+MOST_TENSORS = 50_000
+SUM = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderSettings:
+    """What config.json has."""
+
+    format_version: int = setting(low=1)
+    model: settings.FamilyConfig
+    decode: settings.DecodeConfig
+    src_lang: str = setting(max_length=100)
+    tgt_lang: str = setting(max_length=100)
+    lowercase: bool
+    tasks: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,48 +128,89 @@ def write_model(
 
 def read_description(folder: Path) -> ModelDescription:
     """The folder's settings and tokenizer, after every file has been checked against SHA256SUMS."""
-    check_sums(folder)
-    try:
-        content = load_json(folder / CONFIG)
-    except ValueError as error:
-        raise ModelFolderError(f"{folder / CONFIG} is not JSON: {error}") from None
-    check_version(folder, content)
-    try:
-        model = settings.convert(settings.FamilyConfig, content["model"], "model")
-        decode = settings.build(settings.DecodeConfig, content["decode"], "decode")
-        tasks = settings.convert(tuple[str, ...], content.get("tasks", ()), "tasks")
-        labels = settings.convert(tuple[str, ...], content.get("labels", ()), "labels")
-        languages = content["src_lang"], content["tgt_lang"]
-        tokenizer = read_tokenizer(folder, model)
-        return ModelDescription(model, decode, *languages, content["lowercase"], tokenizer, tasks, labels)
-    except KeyError as error:
-        raise ModelFolderError(f"{folder / CONFIG} is not a model's config: it has no {error.args[0]}") from None
-    except (ConfigError, OSError) as error:
-        raise ModelFolderError(f"{folder} is not a valid model folder: {error}") from None
+    sums = check_sums(folder)
+    content = parse_description(folder, read_listed(folder, CONFIG, sums, MOST_SETTINGS))
+    description = ModelDescription(
+        model=content.model,
+        decode=content.decode,
+        src_lang=content.src_lang,
+        tgt_lang=content.tgt_lang,
+        lowercase=content.lowercase,
+        tokenizer=read_tokenizer(folder, content.model, sums),
+        tasks=content.tasks,
+        labels=content.labels,
+    )
+    check_header(folder, content.model)
+    return description
 
 
-def read_tokenizer(folder: Path, model: settings.FamilyConfig) -> dict[str, bytes]:
+def parse_description(folder: Path, content: bytes) -> FolderSettings:
+    """The settings in a config.json, every one of them of the right kind."""
+    path = folder / CONFIG
+    tree = parse_file(content, path)
+    check_version(folder, tree)
+    try:
+        found = settings.build(FolderSettings, tree, "")
+    except ConfigError as error:
+        raise ModelFolderError(f"{path} does not describe a model: {error}") from None
+    for name in ("src_lang", "tgt_lang"):
+        if not getattr(found, name).isprintable():
+            raise ModelFolderError(f"{path} does not describe a model: {name} has characters that cannot be printed")
+    n_labels = getattr(found.model, "n_labels", len(found.labels))
+    if found.labels and len(found.labels) != n_labels:
+        raise ModelFolderError(f"{path} has {len(found.labels)} labels, but model.n_labels is {n_labels}")
+    return found
+
+
+def read_tokenizer(folder: Path, model: settings.FamilyConfig, sums: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: read_listed(folder, name, sums, MOST_TEXT) for name in tokenizer_names(folder, model, sums)}
+
+
+def tokenizer_names(folder: Path, model: settings.FamilyConfig, sums: Mapping[str, str]) -> tuple[str, ...]:
+    """The tokenizer's files. Only what is in SHA256SUMS counts: a file that was added later is not the model's."""
     for names in TOKENIZER_FILES:
-        if all((folder / name).is_file() for name in names):
-            return {name: (folder / name).read_bytes() for name in names}
+        if sums.keys() >= set(names):
+            return names
     if not model.needs_tokenizer:
-        return {}
+        return ()
     known = "; ".join(" and ".join(names) for names in TOKENIZER_FILES)
     raise ModelFolderError(f"{folder} is not a valid model folder: it has no tokenizer; expected are {known}")
 
 
-def read_weights(folder: Path) -> dict[str, np.ndarray]:
-    from safetensors import SafetensorError
+def check_header(folder: Path, model: settings.FamilyConfig) -> Header:
+    """The header of the weights, which must be able to hold a model of these sizes; no memory is asked for yet.
 
-    try:
-        return weights_file.read_weights(folder / WEIGHTS)
-    except SafetensorError as error:
-        raise ModelFolderError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+    Every size of a model is that of some tensor, and every layer has tensors of its own. So settings that ask for more
+    than the file has are refused before anybody builds ten million layers.
+    """
+    header, path = read_header(folder, WEIGHTS), folder / CONFIG
+    check_types(header, OUR_TYPES, folder / WEIGHTS)
+    sizes = {name: getattr(model, name, 0) for name in SIZES}
+    for name, size in sizes.items():
+        if isinstance(size, int) and size > header.numbers:
+            raise ModelFolderError(
+                f"{path}: model.{name} = {size:,}, but {WEIGHTS} has only {header.numbers:,} numbers; get another copy "
+                f"of the folder"
+            )
+    layers = sum(getattr(model, name, 0) for name in STACKS)
+    if layers > len(header.tensors) or len(header.tensors) > MOST_TENSORS:
+        raise ModelFolderError(
+            f"{path} asks for {layers:,} layers, but {WEIGHTS} has {len(header.tensors):,} tensors (the most is "
+            f"{MOST_TENSORS:,}); get another copy of the folder"
+        )
+    return header
+
+
+def read_weights(folder: Path) -> dict[str, np.ndarray]:
+    """Every weight as float32; NaN and infinite ones are refused."""
+    check_types(read_header(folder, WEIGHTS), OUR_TYPES, folder / WEIGHTS)
+    return weights_file.read_weights(folder, WEIGHTS)
 
 
 def read_shortlist(folder: Path) -> bytes | None:
-    """The contents of the folder's shortlist. A file without a checksum is from an interrupted write and is ignored."""
-    return (folder / SHORTLIST).read_bytes() if SHORTLIST in listed_sums(folder) else None
+    """The contents of the folder's shortlist; one that its sums do not know is that of somebody who was interrupted."""
+    sums = listed_sums(folder)
+    return read_listed(folder, SHORTLIST, sums, MOST_TEXT) if SHORTLIST in sums else None
 
 
 def write_shortlist(folder: Path, content: bytes) -> None:
@@ -145,39 +223,56 @@ def write_shortlist(folder: Path, content: bytes) -> None:
 
 
 def listed_sums(folder: Path) -> dict[str, str]:
-    """The checksum of each file, for a folder that has been checked."""
-    lines = (folder / SUMS).read_text("utf-8").splitlines()
-    return {name: expected for expected, name in (line.split("  ", 1) for line in lines if line)}
+    """The sum that SHA256SUMS has of each file."""
+    path = folder / SUMS
+    text = read_file(folder, SUMS, MOST_SETTINGS).decode("utf-8", errors="replace")
+    found: dict[str, str] = {}
+    for line in filter(None, text.splitlines()):
+        expected, _, name = line.partition("  ")
+        if not SUM.fullmatch(expected) or not name:
+            raise ModelFolderError(f"{path} is damaged; copy the folder again")
+        check_name(name, path)
+        if name in found:
+            raise ModelFolderError(f"{path} names {name} twice; copy the folder again")
+        found[name] = expected
+    if {CONFIG, WEIGHTS} - found.keys():
+        raise ModelFolderError(f"{path} is damaged; copy the folder again")
+    return found
+
+
+def read_listed(folder: Path, name: str, sums: Mapping[str, str], most: int) -> bytes:
+    """The contents of a file of SHA256SUMS: the very bytes that have this sum."""
+    content = read_file(folder, name, most)
+    check_digest(folder, name, sums, hashlib.sha256(content).hexdigest())
+    return content
+
+
+def check_digest(folder: Path, name: str, sums: Mapping[str, str], found: str) -> None:
+    if found != sums[name]:
+        raise ModelFolderError(f"{folder / name} was altered or damaged: it does not match {SUMS}")
 
 
 def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
     atomic_write(folder / SUMS, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode())
 
 
-def check_sums(folder: Path) -> None:
-    """Raise if the folder is missing, incomplete or altered."""
-    try:
-        for name, expected in check_files(folder).items():
-            if digest(folder / name) != expected:
-                raise ModelFolderError(f"{folder / name} was altered or damaged: it does not match {SUMS}")
-    except OSError as error:
-        raise ModelFolderError(f"{folder} cannot be read: {error}") from None
+def check_sums(folder: Path) -> dict[str, str]:
+    """The sums of a whole folder; one that is missing, incomplete or altered is refused with a sentence."""
+    sums = check_files(folder)
+    for name in sums:
+        check_digest(folder, name, sums, digest_of(folder, name))
+    return sums
 
 
 def check_files(folder: Path) -> dict[str, str]:
-    """The expected checksum of each file; raises if the folder is missing or incomplete."""
-    if not folder.is_dir():
-        raise ModelFolderError(f"there is no model folder at {folder}")
-    if not (folder / SUMS).is_file():
+    """The sum that each file should have; refuse a folder that is missing or incomplete."""
+    check_folder(folder)
+    if not has_file(folder, SUMS):
         raise ModelFolderError(f"{folder} is not a model folder: it has no {SUMS}{what_else(folder)}")
-    text = (folder / SUMS).read_text("utf-8", errors="replace")
-    listed = [line.split("  ", 1) for line in text.splitlines() if line]
-    if not all(len(entry) == 2 for entry in listed) or {CONFIG, WEIGHTS} - {entry[-1] for entry in listed}:
-        raise ModelFolderError(f"{folder / SUMS} is damaged; copy the folder again")
-    for _, name in listed:
-        if not (folder / name).is_file():
-            raise ModelFolderError(f"{folder} is incomplete: {name} is missing; copy the folder again")
-    return {name: expected for expected, name in listed}
+    sums = listed_sums(folder)
+    for name in sums:
+        open_file(folder, name).close()
+    return sums
 
 
 def what_else(folder: Path) -> str:
@@ -189,22 +284,19 @@ def what_else(folder: Path) -> str:
     return ""
 
 
-def glance_at(folder: Path) -> Any:
-    """The contents of config.json, after a check of file names and lengths; no checksum is computed."""
-    check_files(folder)
-    content = load_json(folder / CONFIG)
-    check_version(folder, content)
-    if not is_whole(folder / WEIGHTS):
-        raise ModelFolderError(
-            f"{folder / WEIGHTS} is damaged: its length is not the one in its header; copy the folder again"
-        )
-    return content
+def glance_at(folder: Path) -> tuple[FolderSettings, int]:
+    """The settings and the bytes of all files, unless what can be seen without hashing shows damage."""
+    sums = check_files(folder)
+    content = parse_description(folder, read_file(folder, CONFIG, MOST_SETTINGS))
+    tokenizer_names(folder, content.model, sums)
+    check_header(folder, content.model)
+    return content, sum((folder / name).stat().st_size for name in (*sums, SUMS))
 
 
 def check_version(folder: Path, content: Any) -> None:
     version = content.get("format_version") if isinstance(content, dict) else None
-    if not isinstance(version, int):
-        raise ModelFolderError(f"{folder / CONFIG} is not a model's config: it has no format_version")
+    if type(version) is not int or version < 1:
+        raise ModelFolderError(f"{folder / CONFIG} is not that of a model: it has no format_version")
     if version > FORMAT_VERSION:
         raise ModelFolderError(
             f"{folder} is of format {version}; this version of Regard reads up to {FORMAT_VERSION}. Update Regard."
@@ -217,4 +309,4 @@ def digest(path: Path) -> str:
 
 
 def load_json(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
+    return parse_file(read_file(path.parent, path.name, MOST_TEXT), path)

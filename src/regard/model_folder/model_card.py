@@ -14,6 +14,7 @@ An entry with a number is a score.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -43,9 +44,14 @@ def read_head(card: str) -> CardHead:
     licence, scores = "", {}
     for line in lines[: [line.strip() for line in lines].index(FENCE)]:
         name, _, value = (part.strip() for part in line.partition(":"))
+        if not line.isprintable():
+            continue
         try:
-            scores[name] = float(value)
+            score = float(value)
         except ValueError:
             if name in (LICENCE, "license"):
                 licence = value.strip("\"'")
+            continue
+        if math.isfinite(score):
+            scores[name] = score
     return CardHead(licence, scores)

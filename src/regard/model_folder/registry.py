@@ -15,6 +15,7 @@ from typing import get_args
 
 from regard.config.models import TransformerConfig, TranslationConfig
 from regard.errors import ConfigError, ModelFolderError
+from regard.model_folder.files import MOST_SETTINGS, check_folder, has_file, read_file
 from regard.model_folder.folder import CARD, CONFIG, SUMS, glance_at
 from regard.model_folder.model_card import CardHead, read_head
 from regard.text.language import same_language
@@ -34,7 +35,7 @@ class InstalledModel:
     folder: Path
     src_lang: str
     tgt_lang: str
-    size: int = 0  # bytes of all its files
+    size: int = 0  # bytes of the files in SHA256SUMS, and of that
     bundled: bool = False
     head: CardHead = field(default_factory=CardHead)
     family: str = TransformerConfig.family
@@ -51,35 +52,50 @@ class InstalledModel:
 def installed_models() -> list[InstalledModel]:
     """All installed models, the user's before the bundled ones, sorted by name."""
     named = os.environ.get(VARIABLE)
-    if named and not Path(named).is_dir():
-        raise ConfigError(f"{VARIABLE} = {named}: there is no such folder; create it, or set {VARIABLE} to another")
-    own = [] if not named else model_folders(Path(named))
-    return [describe(path) for path in own] + [describe(path, bundled=True) for path in model_folders(BUNDLED)]
+    if named and not os.path.lexists(named):
+        raise ConfigError(f"{VARIABLE} = {named}: there is no such folder; make it, or name another")
+    try:
+        own = [] if not named else model_folders(Path(named))
+    except ModelFolderError as error:
+        raise ConfigError(f"{VARIABLE} = {named}: {error}; make one, or name another") from None
+    return [describe(path) for path in own] + [describe(path, bundled=True) for path in bundled_folders()]
 
 
 def model_folders(folder: Path) -> list[Path]:
-    """The folder itself or those in it that look like models; hidden folders are unfinished writes and are ignored."""
-    if any((folder / name).is_file() for name in (CONFIG, SUMS)):
+    """The folder itself or what in it is a model, or was meant to be; what is hidden is somebody's unfinished."""
+    check_folder(folder, "folder of models")
+    if looks_like_model(folder):
         return [folder]
-    found = {path.parent for name in (CONFIG, SUMS) for path in folder.glob(f"*/{name}")}
-    return sorted(path for path in found if not path.name.startswith("."))
+    return sorted(path for path in folder.iterdir() if not path.name.startswith(".") and is_meant(path))
+
+
+def bundled_folders() -> list[Path]:
+    return model_folders(BUNDLED) if BUNDLED.is_dir() else []
+
+
+def looks_like_model(folder: Path) -> bool:
+    return any(has_file(folder, name) for name in (CONFIG, SUMS))
+
+
+def is_meant(path: Path) -> bool:
+    """Whether this may be a model, however damaged: a folder that begins like one, or what cannot be looked into."""
+    try:
+        check_folder(path)
+    except ModelFolderError:
+        return True
+    return looks_like_model(path)
 
 
 def describe(folder: Path, bundled: bool = False) -> InstalledModel:
     """The entry of a folder. Only damage that needs no checksums is found here, the rest when the model is loaded."""
     name = folder.name or folder.resolve().name  # "." has no name
     try:
-        content = glance_at(folder)
-        src_lang, tgt_lang = str(content["src_lang"]), str(content["tgt_lang"])
-        family = str(content["model"].get("family", TransformerConfig.family))
-        card = folder / CARD
-        head = read_head(card.read_text("utf-8", errors="replace")) if card.is_file() else CardHead()
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    except ModelFolderError as error:
+        content, size = glance_at(folder)
+        card = read_file(folder, CARD, MOST_SETTINGS) if has_file(folder, CARD) else b""
+    except (ModelFolderError, OSError) as error:  # OSError: somebody is deleting it
         return InstalledModel(name, folder, "", "", bundled=bundled, problem=str(error))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return InstalledModel(name, folder, "", "", bundled=bundled, problem=f"{CONFIG} cannot be read: {error}")
-    return InstalledModel(name, folder, src_lang, tgt_lang, size, bundled, head, family)
+    head, family = read_head(card.decode("utf-8", errors="replace")), content.model.family
+    return InstalledModel(name, folder, content.src_lang, content.tgt_lang, size, bundled, head, family)
 
 
 def models_for(src_lang: str | None, tgt_lang: str | None) -> list[InstalledModel]:

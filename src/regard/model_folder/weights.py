@@ -1,23 +1,73 @@
-"""The weights of a model: a safetensors file in float32 or bf16, read and written without torch.
+"""Files of weights: safetensors, in float32 or in half the space as bf16, without torch.
 
-bf16 is the upper half of a float32: the same exponent, 8 bits of precision instead of 24. numpy has no such type, so
-the halves are written and read as 16-bit integers; rounding is to nearest, ties to even. bf16 weights are read as
-float32, all others as they were written.
+bf16 is the upper half of a float32: the same exponent, 8 bits of precision instead of 24. numpy knows no such type, so
+the halves go to and from the file as 16-bit integers; the rounding is to the nearest, and to the even one of two.
+
+A file is read by its header: a JSON object that gives each tensor's type, shape and place. The header is checked as a
+whole, against the length of the file too, before memory for a single tensor is asked for. Floating-point tensors come
+back as float32, integers as they are; a floating-point number that is NaN or infinite is refused.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import math
+import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, assert_never
 
 import numpy as np
 
+from regard.errors import ModelFolderError
+from regard.model_folder.files import open_file, parse_file, reason
+
 StoredAs = Literal["float32", "bfloat16"]
 QUIET_NAN = 0x7FC0
 ALIGNMENT = 8  # bytes: where a safetensors header may end
+METADATA = "__metadata__"  # a key of the header that is no tensor
+MOST_HEADER = 32 << 20  # bytes
+MOST_DIMENSIONS = 8
+MOST_NUMBERS = 2**48  # of a tensor; one without numbers may still have a shape that overflows
+
+# The types of the format that can be read; of a model folder's weights, only OUR_TYPES.
+TYPES: Mapping[str, np.dtype[Any]] = {
+    name: np.dtype(kind)
+    for name, kind in {
+        **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "?"},
+        **{"I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1"},
+    }.items()
+}
+OUR_TYPES = ("F32", "BF16")
+FLOATS = ("F64", "F32", "F16", "BF16")
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor of a file, by its header; `start` and `end` are its bytes, counted from the end of the header."""
+
+    type: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Header:
+    tensors: Mapping[str, StoredTensor]  # in the order of the file
+    size: int  # bytes before the first tensor
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers all tensors have."""
+        return sum(math.prod(tensor.shape) for tensor in self.tensors.values())
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tensor.shape for name, tensor in self.tensors.items()}
 
 
 def write_weights(path: Path, weights: Mapping[str, np.ndarray], stored_as: StoredAs = "float32") -> None:
@@ -56,42 +106,110 @@ def write_bfloat16(path: Path, halves: Mapping[str, np.ndarray]) -> None:
             file.write(array.astype("<u2", copy=False).tobytes())
 
 
-def read_weights(path: Path) -> dict[str, np.ndarray]:
-    """All weights by name. Raises `SafetensorError` if the file is invalid."""
-    from safetensors import deserialize
-    from safetensors.numpy import load_file
-
-    if not holds_bfloat16(path):
-        return load_file(path)
+def read_weights(folder: Path, name: str, linked: Sequence[Path] = ()) -> dict[str, np.ndarray]:
+    """Every tensor of a file of a folder; a ModelFolderError where the file is damaged."""
+    path = folder / name
     found: dict[str, np.ndarray] = {}
-    for name, tensor in deserialize(path.read_bytes()):  # type: ignore[no-untyped-call]
-        kind = np.dtype("<u2") if tensor["dtype"] == "BF16" else np.dtype("<f4")
-        array = np.frombuffer(tensor["data"], kind).reshape(tensor["shape"])
-        found[name] = from_bfloat16(array) if tensor["dtype"] == "BF16" else array.copy()
+    with open_file(folder, name, linked) as file:
+        header = header_of(file, path)
+        for tensor_name, tensor in header.tensors.items():
+            found[tensor_name] = read_tensor(file, header.size, tensor, tensor_name, path)
     return found
 
 
-def holds_bfloat16(path: Path) -> bool:
-    """Whether the header mentions bf16; a damaged header is reported by the library."""
-    return b'"BF16"' in read_header(path)
+def read_header(folder: Path, name: str, linked: Sequence[Path] = ()) -> Header:
+    """What is in a file, and where; its numbers are not looked at."""
+    with open_file(folder, name, linked) as file:
+        return header_of(file, folder / name)
 
 
-def is_whole(path: Path) -> bool:
-    """Whether the length of the file is the one that its header implies; the numbers are not read."""
-    header = read_header(path)
+def header_of(file: io.BufferedReader, path: Path) -> Header:
     try:
-        tensors = [entry for name, entry in json.loads(header).items() if name != "__metadata__"]
-        end = max((entry["data_offsets"][1] for entry in tensors), default=0)
-        return bool(path.stat().st_size == 8 + len(header) + end)
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return False
+        length, start = os.fstat(file.fileno()).st_size, file.read(8)
+        size = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if not 2 <= size <= min(length - 8, MOST_HEADER):
+            raise damaged(path, "it does not begin with the header of a safetensors file")
+        content = parse_file(file.read(size), path)
+    except OSError as error:
+        raise ModelFolderError(f"{path} cannot be read: {reason(error)}") from None
+    if not isinstance(content, dict):
+        raise damaged(path, "its header is not an object")
+    content.pop(METADATA, None)
+    tensors = {name: stored_tensor(name, entry, path) for name, entry in content.items()}
+    ordered = dict(sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end)))
+    end = 0
+    for name, tensor in ordered.items():
+        if tensor.start != end:
+            raise damaged(path, f"{name[:80]!r} does not begin where the tensor before it ends")
+        end = tensor.end
+    if length != 8 + size + end:
+        raise damaged(path, "its length is not the one in its header")
+    return Header(ordered, 8 + size)
 
 
-def read_header(path: Path) -> bytes:
-    """The JSON header of the file; truncated if the file is."""
-    with path.open("rb") as file:
-        start = file.read(8)
-        return file.read(min(struct.unpack("<Q", start)[0], path.stat().st_size)) if len(start) == 8 else b""
+def stored_tensor(name: str, entry: Any, path: Path) -> StoredTensor:
+    """One entry of a header, with every value of it checked."""
+    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
+        raise damaged(path, f"its header does not describe {name[:80]!r} by dtype, shape and data_offsets")
+    kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(kind, str) or kind not in TYPES:
+        raise ModelFolderError(
+            f"{path}: {name[:80]!r} has numbers of the type {str(kind)[:80]!r}, which Regard does not read; "
+            f"convert the file to float32 or bf16"
+        )
+    if not are_sizes(shape) or not are_sizes(offsets) or len(offsets) != 2 or len(shape) > MOST_DIMENSIONS:
+        raise damaged(path, f"its header has no possible shape or place for {name[:80]!r}")
+    start, end = offsets
+    fits = end - start == math.prod(shape) * TYPES[kind].itemsize
+    if not fits or math.prod(max(size, 1) for size in shape) > MOST_NUMBERS:
+        raise damaged(path, f"the shape of {name[:80]!r} does not fit its place")
+    return StoredTensor(kind, tuple(shape), start, end)
+
+
+def are_sizes(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is int and 0 <= value < 2**60 for value in values)
+
+
+def damaged(path: Path, what: str) -> ModelFolderError:
+    return ModelFolderError(f"{path} is damaged: {what}; copy the folder again")
+
+
+def read_tensor(file: io.BufferedReader, begin: int, tensor: StoredTensor, name: str, path: Path) -> np.ndarray:
+    kind = TYPES[tensor.type]
+    array = np.empty(tensor.shape, kind)
+    try:
+        file.seek(begin + tensor.start)
+        if file.readinto(array.reshape(-1).view(np.uint8).data) != tensor.end - tensor.start:
+            raise damaged(path, f"it ends within {name[:80]!r}")
+    except OSError as error:
+        raise ModelFolderError(f"{path} cannot be read: {reason(error)}") from None
+    if tensor.type == "BF16":
+        array = from_bfloat16(array)
+    elif tensor.type in FLOATS:
+        with np.errstate(over="ignore"):  # what is too large for float32 is infinite, and refused
+            array = array.astype(np.float32, copy=False)
+    check_finite({name: array}, path)
+    return array
+
+
+def check_finite(weights: Mapping[str, np.ndarray], where: Path) -> None:
+    """Refuse weights that are NaN or infinite: the model would compute nothing but NaN."""
+    for name, array in weights.items():
+        # The least and the greatest number say it without memory for a mask.
+        if array.dtype.kind == "f" and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+            raise ModelFolderError(
+                f"{where}: {name[:80]!r} has a number that is NaN or infinite, so the model cannot be used; "
+                f"get another copy, or train again"
+            )
+
+
+def check_types(header: Header, allowed: Collection[str], path: Path) -> None:
+    for name, tensor in header.tensors.items():
+        if tensor.type not in allowed:
+            raise ModelFolderError(
+                f"{path}: {name[:80]!r} has numbers of the type {tensor.type}; the weights of a model folder are "
+                f"{' or '.join(allowed)}"
+            )
 
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ from regard.pipelines.translation import (
 )
 from regard.text.normalise import normalise
 from regard.text.sentences import split_long
-from regard.tokenizers.pair import TokenizerPair
+from regard.tokenizers.read import translation_tokenizer
 
 if TYPE_CHECKING:  # imported only where a trace is made
     from regard.inspect.trace import Trace
@@ -70,7 +70,7 @@ class ModelTranslator(TranslatorBase):
         self.task: str | None = None
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = read_model(folder, description.model, TranslationModel, "translate").to(self.device)  # type: ignore[type-abstract]
-        self.tokenizer = TokenizerPair.from_files(description.tokenizer, description.lowercase)
+        self.tokenizer = translation_tokenizer(folder, description)
         self.shortlist = load_shortlist(folder, self.tokenizer.tgt.size) if shortlist else None
         self.taps = [module for module in self.model.modules() if isinstance(module, Tap)]
         longest = self.model.longest_target

@@ -18,7 +18,7 @@ from regard.model_folder.registry import find_folder
 from regard.models.bert import Bert
 from regard.models.load import read_model
 from regard.pipelines.classification import Classification
-from regard.tokenizers.protocol import read_tokenizer
+from regard.tokenizers.read import text_tokenizer
 from regard.tokenizers.special_ids import MASK_PIECE
 
 
@@ -86,7 +86,7 @@ class TextEncoder:
         self.folder = folder
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = read_model(folder, description.model, Bert, "encode texts").to(self.device)
-        self.tokenizer = read_tokenizer(description.tokenizer, description.lowercase)
+        self.tokenizer = text_tokenizer(folder, description)
         self.batch_tokens = description.decode.batch_tokens
         n_labels = self.model.config.n_labels
         self.labels = description.labels or tuple(f"LABEL_{number}" for number in range(n_labels))

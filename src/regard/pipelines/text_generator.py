@@ -20,7 +20,7 @@ from regard.model_folder.folder import read_description
 from regard.model_folder.registry import find_folder
 from regard.models.language_model import LanguageModel
 from regard.models.load import read_model
-from regard.tokenizers.protocol import read_tokenizer
+from regard.tokenizers.read import text_tokenizer
 
 MAX_TOKENS = 200
 OPTIONS = ("temperature", "top_k", "top_p", "seed", "no_repeat_ngram")
@@ -64,7 +64,7 @@ class TextGenerator:
         self.decode = description.decode
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = read_model(folder, description.model, LanguageModel, "generate text").to(self.device)  # type: ignore[type-abstract]
-        self.tokenizer = read_tokenizer(description.tokenizer, description.lowercase)
+        self.tokenizer = text_tokenizer(folder, description)
 
     def __call__(self, prompt: str = "", **options: Any) -> str:
         """The prompt and its continuation. Options as in `stream`."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from regard.config.strict_json import parse_json
 from regard.errors import ConfigError
 from regard.tokenizers.special_ids import checked_ids
 
@@ -112,10 +113,7 @@ class ByteLevelBpeTokenizer:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], lowercase: bool = False) -> ByteLevelBpeTokenizer:
-        try:
-            vocabulary = json.loads(files[VOCABULARY_FILE].decode("utf-8"))
-        except ValueError as error:
-            raise ConfigError(f"{VOCABULARY_FILE} is not JSON: {error}") from None
+        vocabulary = parse_json(files[VOCABULARY_FILE], VOCABULARY_FILE)
         if not isinstance(vocabulary, dict) or not all(type(i) is int for i in vocabulary.values()):
             raise ConfigError(f"{VOCABULARY_FILE} must be a JSON object that maps pieces to ids")
         try:

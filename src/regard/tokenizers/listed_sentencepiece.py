@@ -11,13 +11,13 @@ the list contains; the same holds for T5's sentinels, <extra_id_0>, which may oc
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import sentencepiece
 
+from regard.config.strict_json import parse_json
 from regard.errors import ConfigError
 from regard.tokenizers.bpe_dropout import BpeDropout
 from regard.tokenizers.model_proto import model_kind
@@ -26,6 +26,8 @@ from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
 PAD_PIECE, UNK_PIECE, EOS_PIECE = "<pad>", "<unk>", "</s>"
 START_PIECE = "<decoder-start>"  # begin, in the lists that Regard writes
+LEAST_LISTED = 0.1  # share of a SentencePiece model's pieces; a list may have been pruned
+NOT_A_MODEL = "this is not a SentencePiece model, or it is damaged"
 
 _TAG = re.compile(r">>[^<>]*<<")
 _SENTINEL = re.compile(r"(<extra_id_\d+>)")
@@ -34,11 +36,8 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 def read_list(content: bytes) -> dict[str, int]:
     """Parse a vocab.json; its numbers must be 0, 1, 2, … without a gap."""
-    try:
-        numbers = json.loads(content.decode("utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"this list of pieces is not JSON: {error}") from None
-    if not isinstance(numbers, dict) or not all(isinstance(number, int) for number in numbers.values()):
+    numbers = parse_json(content, "this list of pieces")
+    if not isinstance(numbers, dict) or not all(type(number) is int for number in numbers.values()):
         raise ConfigError("this list of pieces must be an object that gives each piece its number")
     if sorted(numbers.values()) != list(range(len(numbers))):
         raise ConfigError("the numbers of this list of pieces must be 0, 1, 2 … without a gap and each only once")
@@ -55,6 +54,16 @@ def listed_order(numbers: Mapping[str, int]) -> list[int]:
     return [*first, *(number for number in range(len(numbers)) if number not in first)]
 
 
+def check_overlap(processor: sentencepiece.SentencePieceProcessor, numbers: Mapping[str, int]) -> None:
+    """Refuse a list of other pieces than those of the model: nearly every token would be unknown."""
+    pieces = [processor.id_to_piece(id) for id in range(processor.vocab_size())]
+    listed = sum(piece in numbers for piece in pieces)
+    if listed < LEAST_LISTED * len(pieces):
+        raise ConfigError(
+            f"the SentencePiece model and the list do not belong together: {listed} of {len(pieces)} pieces are listed"
+        )
+
+
 class ListedSentencePiece(SentencePieceModel):
     """Pieces from SentencePiece, ids from a list."""
 
@@ -64,8 +73,11 @@ class ListedSentencePiece(SentencePieceModel):
             self.kind = model_kind(proto)
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
         except (ValueError, RuntimeError, OSError):
-            raise ConfigError("this is not a SentencePiece model, or it is damaged") from None
+            raise ConfigError(NOT_A_MODEL) from None
+        if not self._processor.vocab_size():  # nothing was loaded
+            raise ConfigError(NOT_A_MODEL)
         numbers = read_list(listing)
+        check_overlap(self._processor, numbers)
         names = {number: piece for piece, number in numbers.items()}
         self._pieces = [names[number] for number in listed_order(numbers)]
         self._pieces[BOS] = START_PIECE

@@ -21,7 +21,8 @@ from regard.errors import ConfigError, ModelFolderError
 from regard.interop.huggingface.folder import CONFIG, GENERATION, SAFE
 from regard.interop.huggingface.marian import ACTIVATIONS, LONGEST, Weights, dimension_order, parts
 from regard.model_folder.atomic import atomic_folder
-from regard.model_folder.folder import ModelDescription, read_description, read_weights
+from regard.model_folder.folder import ModelDescription, read_description
+from regard.models.load import read_fitting_weights
 from regard.tokenizers.listed_sentencepiece import (
     EOS_PIECE,
     PAD_PIECE,
@@ -32,6 +33,7 @@ from regard.tokenizers.listed_sentencepiece import (
     read_list,
 )
 from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM, TokenizerPair
+from regard.tokenizers.read import translation_tokenizer
 from regard.tokenizers.sentencepiece import SentencePieceModel
 from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
@@ -63,7 +65,10 @@ def export_marian(folder: Path, output: Path) -> None:
     """Write the model in `folder` to the new folder `output`."""
     if output.exists():
         raise ModelFolderError(f"{output} exists already; name another folder")
-    write_marian(read_description(folder), read_weights(folder), output)
+    description = read_description(folder)
+    SUPPORT.check(description.model)
+    translation_tokenizer(folder, description)
+    write_marian(description, read_fitting_weights(folder, description.model), output)
 
 
 def write_marian(description: ModelDescription, weights: Weights, output: Path) -> None:
