@@ -166,12 +166,6 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, number: float, 
         read_weights(tmp_path, "w")
 
 
-def test_a_float64_that_float32_cannot_hold_is_refused(tmp_path: Path) -> None:
-    save_file({"a": torch.tensor([1e300], dtype=torch.float64)}, tmp_path / "w")
-    with pytest.raises(ModelFolderError, match="'a' has a number that is NaN or infinite"):
-        read_weights(tmp_path, "w")
-
-
 def test_every_type_that_torch_writes(tmp_path: Path) -> None:
     numbers = torch.tensor([0, 1, 3])
     kinds = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8]
@@ -179,6 +173,7 @@ def test_every_type_that_torch_writes(tmp_path: Path) -> None:
     save_file(given, tmp_path / "w")
     found = read_weights(tmp_path, "w")
     for kind in kinds:
-        assert found[str(kind)].dtype == (np.float32 if kind.is_floating_point else given[str(kind)].numpy().dtype)
+        kept = kind not in (torch.float16, torch.bfloat16)
+        assert found[str(kind)].dtype == (given[str(kind)].numpy().dtype if kept else np.float32)
         np.testing.assert_array_equal(found[str(kind)], [0, 1, 3])
     np.testing.assert_array_equal(found["torch.bool"], [False, True, True])

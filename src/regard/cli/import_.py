@@ -13,6 +13,9 @@ import click
 def command(folder: Path, output: Path) -> None:
     """Convert FOLDER, a downloaded Hugging Face model (config.json, weights, tokenizer files), to a model folder.
 
+    Weights are read from safetensors only: a pickle (pytorch_model.bin) is never opened. The imported model is tried
+    before the folder gets its name.
+
     Supported: Marian (OPUS-MT), T5 and mT5, BERT, GPT-2, ViT, DeepSeek-V3. Nothing is downloaded.
 
     \b
@@ -22,7 +25,8 @@ def command(folder: Path, output: Path) -> None:
       regard import bert-base-chinese -o bert
     """
     from regard.interop.huggingface.imports import import_folder
+    from regard.pipelines.trial import try_model
 
-    imported = import_folder(folder, output, lambda text: click.echo(text, err=True))
+    imported = import_folder(folder, output, lambda text: click.echo(text, err=True), try_model)
     count = sum(array.size for array in imported.weights.values())
     click.echo(f"wrote {output}: {count:,} parameters; {imported.description.model.use}")

@@ -39,7 +39,7 @@ from regard.model_folder.files import (
     parse_file,
     read_file,
 )
-from regard.model_folder.weights import OUR_TYPES, Header, StoredAs, check_types, read_header, write_weights
+from regard.model_folder.weights import Header, StoredAs, check_types, read_header, write_weights
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, SUMS = "config.json", "weights.safetensors", "README.md", "SHA256SUMS"
@@ -184,7 +184,7 @@ def check_header(folder: Path, model: settings.FamilyConfig) -> Header:
     than the file has are refused before anybody builds ten million layers.
     """
     header, path = read_header(folder, WEIGHTS), folder / CONFIG
-    check_types(header, OUR_TYPES, folder / WEIGHTS)
+    check_types(header, folder / WEIGHTS)
     sizes = {name: getattr(model, name, 0) for name in SIZES}
     for name, size in sizes.items():
         if isinstance(size, int) and size > header.numbers:
@@ -202,8 +202,8 @@ def check_header(folder: Path, model: settings.FamilyConfig) -> Header:
 
 
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
-    """Every weight as float32; NaN and infinite ones are refused."""
-    check_types(read_header(folder, WEIGHTS), OUR_TYPES, folder / WEIGHTS)
+    """Every weight, bf16 as float32; NaN and infinite ones are refused."""
+    check_types(read_header(folder, WEIGHTS), folder / WEIGHTS)
     return weights_file.read_weights(folder, WEIGHTS)
 
 

@@ -4,8 +4,8 @@ bf16 is the upper half of a float32: the same exponent, 8 bits of precision inst
 the halves go to and from the file as 16-bit integers; the rounding is to the nearest, and to the even one of two.
 
 A file is read by its header: a JSON object that gives each tensor's type, shape and place. The header is checked as a
-whole, against the length of the file too, before memory for a single tensor is asked for. Floating-point tensors come
-back as float32, integers as they are; a floating-point number that is NaN or infinite is refused.
+whole, against the length of the file too, before memory for a single tensor is asked for. bf16 and float16 come back as
+float32, the other types as they are; a floating-point number that is NaN or infinite is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, assert_never
@@ -41,8 +41,7 @@ TYPES: Mapping[str, np.dtype[Any]] = {
         **{"I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1"},
     }.items()
 }
-OUR_TYPES = ("F32", "BF16")
-FLOATS = ("F64", "F32", "F16", "BF16")
+OUR_TYPES = (("F32", "BF16"), ("F64",))  # of one folder: what is read as float32, or what was computed in float64
 
 
 @dataclass(frozen=True)
@@ -185,9 +184,8 @@ def read_tensor(file: io.BufferedReader, begin: int, tensor: StoredTensor, name:
         raise ModelFolderError(f"{path} cannot be read: {reason(error)}") from None
     if tensor.type == "BF16":
         array = from_bfloat16(array)
-    elif tensor.type in FLOATS:
-        with np.errstate(over="ignore"):  # what is too large for float32 is infinite, and refused
-            array = array.astype(np.float32, copy=False)
+    elif tensor.type == "F16":
+        array = array.astype(np.float32)
     check_finite({name: array}, path)
     return array
 
@@ -203,13 +201,15 @@ def check_finite(weights: Mapping[str, np.ndarray], where: Path) -> None:
             )
 
 
-def check_types(header: Header, allowed: Collection[str], path: Path) -> None:
-    for name, tensor in header.tensors.items():
-        if tensor.type not in allowed:
-            raise ModelFolderError(
-                f"{path}: {name[:80]!r} has numbers of the type {tensor.type}; the weights of a model folder are "
-                f"{' or '.join(allowed)}"
-            )
+def check_types(header: Header, path: Path) -> None:
+    """Raise where these are not the numbers of the weights of a model folder."""
+    found = {tensor.type: name for name, tensor in header.tensors.items()}
+    if not any(found.keys() <= set(types) for types in OUR_TYPES):
+        shown = ", ".join(f"{kind} ({name[:80]!r})" for kind, name in sorted(found.items()))
+        raise ModelFolderError(
+            f"{path} has numbers of the types {shown}; the weights of a model folder are of "
+            f"{' or '.join(' and '.join(types) for types in OUR_TYPES)}"
+        )
 
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:

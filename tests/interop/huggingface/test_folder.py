@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_several_files(marian_folder: Any, tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match=r"is incomplete: no file of .* has more"):
         import_folder(folder, tmp_path / "ours")
     index.write_text(json.dumps({"weight_map": {"a": "../../one.safetensors"}}))
-    with pytest.raises(ModelFolderError, match="which is not a file of this folder"):
+    with pytest.raises(ModelFolderError, match="which is not a safetensors file of this folder"):
         import_folder(folder, tmp_path / "ours")
     index.write_text(json.dumps({"weight_map": where}))
     (folder / "two.safetensors").unlink()
@@ -104,19 +105,45 @@ def test_several_files(marian_folder: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "ours").exists()
 
 
+def test_a_float64_that_float32_cannot_hold_is_refused(plain: Path) -> None:
+    save_file({"a": torch.tensor([1e300, 1.0], dtype=torch.float64)}, plain / "model.safetensors")
+    with pytest.raises(ModelFolderError, match="'a' has a number that is NaN or infinite"):
+        HuggingFaceFolder(plain).tensors()
+
+
 class Dangerous:
     def __reduce__(self) -> tuple[Any, ...]:
         return (exec, ("raise SystemExit('code of a pickle was run')",))
 
 
-def test_code_in_a_pickle_is_not_run(plain: Path) -> None:
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "model.pt", "tf_model.h5"])
+def test_a_pickle_is_not_opened(plain: Path, name: str) -> None:
     (plain / "model.safetensors").unlink()
-    (plain / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Dangerous()}, protocol=2))
-    with pytest.raises(ModelFolderError, match=r"pytorch_model\.bin is not a pickle of tensors only"):
+    (plain / name).write_bytes(pickle.dumps({"a": Dangerous()}, protocol=2))
+    with pytest.raises(ModelFolderError, match=rf"does not open {re.escape(name)}: .* a pickle, which can run code"):
         HuggingFaceFolder(plain).tensors()
-    torch.save([1, 2], plain / "pytorch_model.bin")
-    with pytest.raises(ModelFolderError, match="is not a dictionary of named tensors"):
+
+
+def test_an_index_that_names_a_pickle(plain: Path) -> None:
+    (plain / "model.safetensors").rename(plain / "some.bin")
+    (plain / "model.safetensors.index.json").write_text('{"weight_map": {"a": "some.bin"}}')
+    with pytest.raises(ModelFolderError, match=r"names 'some\.bin', which is not a safetensors file of this folder"):
         HuggingFaceFolder(plain).tensors()
+
+
+def test_links_into_the_hub_s_cache_only(plain: Path, tmp_path: Path) -> None:
+    snapshot, blobs = tmp_path / "repository" / "snapshots" / "0a1b", tmp_path / "repository" / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    for number, name in enumerate(("config.json", "model.safetensors")):
+        (plain / name).rename(blobs / str(number))
+        (snapshot / name).symlink_to(f"../../blobs/{number}")
+    assert HuggingFaceFolder(snapshot).config.number("size") == 3
+    assert sorted(HuggingFaceFolder(snapshot).tensors().names()) == ["a", "b", "c"]
+    (tmp_path / "secret").write_text("{}")
+    (snapshot / "generation_config.json").symlink_to(tmp_path / "secret")
+    with pytest.raises(ModelFolderError, match=r"generation_config\.json is a link out of the folder"):
+        HuggingFaceFolder(snapshot)
 
 
 @pytest.mark.parametrize(
@@ -131,12 +158,18 @@ def test_code_in_a_pickle_is_not_run(plain: Path) -> None:
             b'{"model_type": "whisper"}',
             "model_type 'whisper', which Regard does not support; it imports bert",
         ),
-        ("model.safetensors", None, r"has no weights: neither model\.safetensors nor pytorch_model\.bin"),
-        ("model.safetensors", b"damaged", r"model\.safetensors cannot be read"),
+        ("model.safetensors", None, r"has no weights: neither model\.safetensors nor model\.safetensors\.index\.json"),
+        ("model.safetensors", b"damaged", r"model\.safetensors is damaged"),
         ("vocab.json", None, r"has no vocab\.json"),
         ("vocab.json", b'{"a": 0, "b": 2}', "without a gap"),
         ("vocab.json", b'{"a": 0, "b": 1}', "has no <pad> and no <unk> and no </s>"),
-        ("source.spm", b"damaged", "not a SentencePiece model"),
+        ("source.spm", b"damaged", r"source\.spm and vocab\.json: this is not a SentencePiece model"),
+        ("source.spm", b"", r"source\.spm and vocab\.json: this is not a SentencePiece model"),
+        ("target.spm", b"", r"target\.spm and vocab\.json: this is not a SentencePiece model"),
+        ("target.spm", b"\x00garbage", r"target\.spm and vocab\.json: this is not a SentencePiece model"),
+        ("config.json", b"[" * 100_000, r"config\.json is nested too deeply"),
+        ("vocab.json", b'{"a":' * 100_000, "this list of pieces is nested too deeply"),
+        ("generation_config.json", b"[" * 100_000, r"generation_config\.json is nested too deeply"),
     ],
 )
 def test_damaged_folders(marian_folder: Any, tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
@@ -204,7 +237,7 @@ def test_other_formats_and_folders_that_are_there(marian_folder: Any, tmp_path: 
     with pytest.raises(ModelFolderError, match="there is no folder at"):
         import_folder(tmp_path / "nowhere", tmp_path / "ours")
     (folder / "model.safetensors").rename(folder / "tf_model.h5")
-    with pytest.raises(ModelFolderError, match=r"tf_model\.h5 cannot be read; save the model with PyTorch first"):
+    with pytest.raises(ModelFolderError, match=r"does not open tf_model\.h5"):
         import_folder(folder, tmp_path / "ours")
 
 

@@ -11,7 +11,13 @@ import numpy as np
 
 from regard.config import BertConfig, BertHead, DecodeConfig, FeedForwardKind
 from regard.errors import ConfigError, ModelFolderError
-from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
+from regard.interop.huggingface.folder import (
+    HuggingFaceConfig,
+    HuggingFaceFolder,
+    HuggingFaceTensors,
+    Imported,
+    build_settings,
+)
 from regard.model_folder.folder import ModelDescription
 from regard.tokenizers import wordpiece
 from regard.tokenizers.wordpiece import WordPieceTokenizer
@@ -58,21 +64,23 @@ def bert_config(config: HuggingFaceConfig, tensors: HuggingFaceTensors) -> BertC
         heads.append("next")
     n_labels = 0
     if "classifier.weight" in tensors:
-        heads.append("tags" if TOKENS in config.get("architectures", []) else "classes")
-        n_labels = len(tensors.left["classifier.weight"])
+        heads.append("tags" if TOKENS in config.texts("architectures") else "classes")
+        n_labels = tensors.rows("classifier.weight")
         config.require("problem_type", None, "single_label_classification")
         if n_labels < 2:
             raise ModelFolderError(
                 f"{config.where}: the classifier has one output; Regard supports classification only, not regression"
             )
-    return BertConfig(
+    return build_settings(
+        BertConfig,
+        config.where,
         d_model=config.number("hidden_size"),
         n_heads=config.number("num_attention_heads"),
         d_ff=config.number("intermediate_size"),
         n_layers=config.number("num_hidden_layers"),
         max_positions=config.number("max_position_embeddings"),
         n_segments=config.number("type_vocab_size", 2),
-        heads=tuple(heads),
+        heads=heads,
         pooler="pooler.dense.weight" in tensors,
         n_labels=n_labels,
         ffn=ACTIVATIONS[config.require("hidden_act", *ACTIVATIONS, default="gelu")],
@@ -151,14 +159,23 @@ def weight_and_bias(tensors: HuggingFaceTensors, ours: str, theirs: str, *shape:
 def rename_norms(tensors: HuggingFaceTensors) -> None:
     """The first BERT models call the weight and bias of a norm gamma and beta."""
     for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
-        tensors.left = {name.replace(old, new): tensor for name, tensor in tensors.left.items()}
+        renamed = {name.replace(old, new): tensor for name, tensor in tensors.left.items()}
+        if len(renamed) < len(tensors.left):
+            raise ModelFolderError(f"{tensors.where}: the weights have some norm both as {old} and as {new}")
+        tensors.left = renamed
+
+
+def read_ids(model: HuggingFaceConfig) -> dict[str, int]:
+    """The vocabulary in a tokenizer.json: the id of each piece."""
+    numbers = model.table("vocab")
+    if not all(type(number) is int for number in numbers.values()):
+        raise ModelFolderError(f"{model.where}: model.vocab must give each piece a whole number")
+    return numbers
 
 
 def read_wordpiece(folder: HuggingFaceFolder) -> WordPieceTokenizer:
     """The tokenizer from vocab.txt, or from tokenizer.json in newer folders."""
-    tokenizer_config = HuggingFaceConfig(
-        folder.json(TOKENIZER_CONFIG) if folder.has(TOKENIZER_CONFIG) else {}, folder.path / TOKENIZER_CONFIG
-    )
+    tokenizer_config = folder.optional_config(TOKENIZER_CONFIG)
     tokenizer_config.require("tokenizer_class", *TOKENIZERS, default=TOKENIZERS[0])
     lowercase = tokenizer_config.flag("do_lower_case", True)
     tokenizer_config.require("strip_accents", None, lowercase)
@@ -166,8 +183,8 @@ def read_wordpiece(folder: HuggingFaceFolder) -> WordPieceTokenizer:
     try:
         if folder.has(wordpiece.FILE) or not folder.has(TOKENIZER_JSON):
             return WordPieceTokenizer.from_files({wordpiece.FILE: folder.bytes(wordpiece.FILE)}, lowercase)
-        model = folder.json(TOKENIZER_JSON).get("model", {})
-        numbers = model.get("vocab", {})
+        model = folder.optional_config(TOKENIZER_JSON).inner("model")
+        numbers = read_ids(model)
         if model.get("type") != "WordPiece" or sorted(numbers.values()) != list(range(len(numbers))):
             raise ConfigError("tokenizer.json is not a WordPiece tokenizer with consecutive ids")
         return WordPieceTokenizer(sorted(numbers, key=numbers.__getitem__), lowercase)

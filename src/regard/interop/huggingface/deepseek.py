@@ -13,7 +13,13 @@ import numpy as np
 
 from regard.config import DecodeConfig, DeepSeekConfig, MixtureConfig
 from regard.errors import ModelFolderError
-from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
+from regard.interop.huggingface.folder import (
+    HuggingFaceConfig,
+    HuggingFaceFolder,
+    HuggingFaceTensors,
+    Imported,
+    build_settings,
+)
 from regard.model_folder.folder import ModelDescription
 
 
@@ -40,7 +46,9 @@ def deepseek_config(config: HuggingFaceConfig) -> DeepSeekConfig:
     config.require("moe_layer_freq", 1, default=1)
     n_heads = config.number("num_attention_heads")
     config.require("num_key_value_heads", n_heads, default=n_heads)
-    return DeepSeekConfig(
+    return build_settings(
+        DeepSeekConfig,
+        config.where,
         d_model=config.number("hidden_size"),
         n_heads=n_heads,
         d_ff=config.number("intermediate_size"),
@@ -51,16 +59,16 @@ def deepseek_config(config: HuggingFaceConfig) -> DeepSeekConfig:
         head_size=config.number("qk_nope_head_dim"),
         rotary_size=config.number("qk_rope_head_dim"),
         value_size=config.number("v_head_dim"),
-        moe=MixtureConfig(
-            n_experts=config.number("n_routed_experts"),
-            experts_per_token=config.number("num_experts_per_tok"),
-            n_shared_experts=config.number("n_shared_experts", 1),
-            d_ff=config.number("moe_intermediate_size"),
-            n_groups=config.number("n_group", 1),
-            groups_per_token=config.number("topk_group", 1),
-            normalise_gates=config.flag("norm_topk_prob", True),
-            routed_scaling_factor=config.real("routed_scaling_factor", 1.0),
-        ),
+        moe={
+            "n_experts": config.number("n_routed_experts"),
+            "experts_per_token": config.number("num_experts_per_tok"),
+            "n_shared_experts": config.number("n_shared_experts", 1),
+            "d_ff": config.number("moe_intermediate_size"),
+            "n_groups": config.number("n_group", 1),
+            "groups_per_token": config.number("topk_group", 1),
+            "normalise_gates": config.flag("norm_topk_prob", True),
+            "routed_scaling_factor": config.real("routed_scaling_factor", 1.0),
+        },
         norm_eps=config.real("rms_norm_eps", 1e-6),
         tie_embeddings=config.flag("tie_word_embeddings", False),
         vocab_size=config.number("vocab_size"),
@@ -70,7 +78,7 @@ def deepseek_config(config: HuggingFaceConfig) -> DeepSeekConfig:
 
 def rotary_settings(config: HuggingFaceConfig) -> dict[str, Any]:
     """The rotary positions: rope_parameters, or rope_theta and rope_scaling in older folders."""
-    rope = HuggingFaceConfig(config.get("rope_parameters") or config.get("rope_scaling") or {}, config.where)
+    rope = config.inner("rope_parameters" if config.get("rope_parameters") else "rope_scaling")
     base = rope.real("rope_theta", config.real("rope_theta", 10_000.0))
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if kind == "default":

@@ -3,7 +3,9 @@
     config.json                    model_type and sizes
     generation_config.json         decoding settings; optional
     model.safetensors              or model.safetensors.index.json and the shards that it lists
-    pytorch_model.bin              the older format, a pickle: only tensors are loaded, no code is run
+
+A pickle (pytorch_model.bin) is never opened: it can run code. Files may be links into the cache that the hub's own
+download tool keeps (snapshots/REVISION/NAME leads to blobs/HASH), but not anywhere else.
 
 A converter takes every tensor by its name or discards it explicitly. A tensor that remains is an error: the converted
 model would not compute what the original computes.
@@ -11,22 +13,32 @@ model would not compute what the original computes.
 
 from __future__ import annotations
 
-import json
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from regard.errors import ModelFolderError
+from regard.config import build
+from regard.config.parsing import shown
+from regard.errors import ConfigError, ModelFolderError
+from regard.model_folder import weights as weights_file
+from regard.model_folder.files import MOST_TEXT, check_folder, has_file, parse_file, read_file
 from regard.model_folder.folder import ModelDescription
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
-SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
+SAFE, INDEX = "model.safetensors", "model.safetensors.index.json"
+OTHER_FORMATS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack", "*.ot", "*.onnx", "*.gguf")
+SAVE_AGAIN = (
+    "get the folder's safetensors files (many repositories have them in a branch), or convert it where you trust it: "
+    "AutoModel.from_pretrained(folder).save_pretrained(new_folder) of the transformers library"
+)
+LARGEST_REAL = 1e30
+LARGEST_NUMBER = 100_000_000  # of any setting: vocabularies, lengths and sizes of layers are far below it
 
+T = TypeVar("T")
 Say = Callable[[str], None]
 
 
@@ -42,63 +54,72 @@ class HuggingFaceFolder:
     """A folder with its settings; tensors are read on demand."""
 
     def __init__(self, path: Path, say: Say = lambda text: None) -> None:
-        if not path.is_dir():
-            raise ModelFolderError(f"there is no folder at {path}")
+        check_folder(path, "folder")
         self.path, self.say = path, say
+        self.linked = [path.parent.parent / "blobs"] if path.parent.name == "snapshots" else []
         self.config = HuggingFaceConfig(self.json(CONFIG), path / CONFIG)
-        has_generation = (path / GENERATION).is_file()
-        self.generation = HuggingFaceConfig(self.json(GENERATION) if has_generation else {}, path / GENERATION)
+        self.generation = self.optional_config(GENERATION)
 
     def has(self, name: str) -> bool:
-        return (self.path / name).is_file()
+        return has_file(self.path, name)
 
     def bytes(self, name: str) -> bytes:
         """The contents of a required file."""
-        try:
-            return (self.path / name).read_bytes()
-        except FileNotFoundError:
-            raise ModelFolderError(f"{self.path} is not a complete Hugging Face folder: it has no {name}") from None
-        except OSError as error:
-            raise ModelFolderError(f"{self.path / name} cannot be read: {error.strerror}") from None
+        if not self.has(name):
+            raise ModelFolderError(f"{self.path} is not a complete Hugging Face folder: it has no {name}")
+        return read_file(self.path, name, MOST_TEXT, self.linked)
 
     def json(self, name: str) -> dict[str, Any]:
-        return parse_object(self.bytes(name), self.path / name)
+        value = parse_file(self.bytes(name), self.path / name)
+        if not isinstance(value, dict):
+            raise ModelFolderError(f"{self.path / name} must hold an object, not a {type(value).__name__}")
+        return value
+
+    def optional_config(self, name: str) -> HuggingFaceConfig:
+        """The settings of a file that a folder need not have; none where it has not."""
+        return HuggingFaceConfig(self.json(name) if self.has(name) else {}, self.path / name)
 
     def tensors(self) -> HuggingFaceTensors:
         """Every tensor; floating-point ones are converted to float32."""
-        index = f"{SAFE}.index.json"
         if self.has(SAFE):
-            found = read_safe(self.path / SAFE)
-        elif self.has(index):
-            found = self.read_shards(index, read_safe)
-        elif self.has(PICKLED) or self.has(f"{PICKLED}.index.json"):
-            self.say(
-                f"{self.path} has its weights in {PICKLED}, a pickle; only tensors are read from it and no code is run"
+            return HuggingFaceTensors(self.read_file_of_weights(SAFE), self.path)
+        if self.has(INDEX):
+            return HuggingFaceTensors(self.read_shards(), self.path)
+        others = sorted(path.name for path in self.path.iterdir() if any(map(path.match, OTHER_FORMATS)))
+        if others:
+            raise ModelFolderError(
+                f"{self.path} has no {SAFE}, and Regard does not open {others[0]}: such a file may be a pickle, which "
+                f"can run code. Instead, {SAVE_AGAIN}"
             )
-            if self.has(PICKLED):
-                found = read_pickled(self.path / PICKLED)
-            else:
-                found = self.read_shards(f"{PICKLED}.index.json", read_pickled)
-        else:
-            others = [name for name in ("tf_model.h5", "flax_model.msgpack", "rust_model.ot") if self.has(name)]
-            hint = f"; {' and '.join(others)} cannot be read; save the model with PyTorch first" if others else ""
-            raise ModelFolderError(f"{self.path} has no weights: neither {SAFE} nor {PICKLED}{hint}")
-        return HuggingFaceTensors(found, self.path)
+        raise ModelFolderError(f"{self.path} has no weights: neither {SAFE} nor {INDEX}; download the folder again")
 
-    def read_shards(self, index: str, read: Callable[[Path], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        listed = self.json(index).get("weight_map")
+    def read_file_of_weights(self, name: str) -> dict[str, np.ndarray]:
+        """The tensors of one file; every floating-point one is float32."""
+        found = weights_file.read_weights(self.path, name, self.linked)
+        wide = {tensor for tensor, array in found.items() if array.dtype == np.float64}
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite then, and refused
+            found.update({tensor: found[tensor].astype(np.float32) for tensor in wide})
+        weights_file.check_finite({tensor: found[tensor] for tensor in wide}, self.path / name)
+        return found
+
+    def read_shards(self) -> dict[str, np.ndarray]:
+        """The tensors of several files; each must be in the file that the index gives."""
+        listed, where = self.json(INDEX).get("weight_map"), self.path / INDEX
         if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
-            raise ModelFolderError(f"{self.path / index} is not an index of weights: it has no weight_map")
+            raise ModelFolderError(f"{where} is not an index of weights: it has no weight_map")
         found: dict[str, np.ndarray] = {}
         for name in sorted(set(listed.values())):
-            if Path(name).name != name:
-                raise ModelFolderError(f"{self.path / index} names {name!r}, which is not a file of this folder")
+            if Path(name).name != name or not name.endswith(".safetensors"):
+                raise ModelFolderError(f"{where} names {name!r}, which is not a safetensors file of this folder")
             if not self.has(name):
-                raise ModelFolderError(f"{self.path} is incomplete: {index} names {name}, which is missing")
-            found.update(read(self.path / name))
+                raise ModelFolderError(f"{self.path} is incomplete: {INDEX} names {name}, which is missing")
+            tensors = self.read_file_of_weights(name)
+            if other := next((tensor for tensor in tensors if listed.get(tensor) != name), None):
+                raise ModelFolderError(f"{where} does not say that {other[:80]!r} is in {name}, where it is")
+            found.update(tensors)
         missing = sorted(listed.keys() - found.keys())
         if missing:
-            raise ModelFolderError(f"{self.path} is incomplete: no file of {index} has {missing[0]}")
+            raise ModelFolderError(f"{self.path} is incomplete: no file of {INDEX} has {missing[0]}")
         return found
 
 
@@ -116,8 +137,42 @@ class HuggingFaceConfig:
     def number(self, name: str, default: int | None = None) -> int:
         value = self.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ModelFolderError(f"{self.where}: {name} must be a whole number, not {value!r}")
+            raise ModelFolderError(f"{self.where}: {name} must be a whole number, not {shown(value)}")
+        if abs(value) > LARGEST_NUMBER:
+            most = f"{LARGEST_NUMBER:,}"
+            raise ModelFolderError(f"{self.where}: {name} = {shown(value)} is too large; the most is {most}")
         return value
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts; empty where it is missing."""
+        value = self.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise ModelFolderError(f"{self.where}: {name} must be a list of texts, not {shown(value)}")
+        return value
+
+    def text(self, name: str) -> str:
+        value = self.get(name, "")
+        if not isinstance(value, str):
+            raise ModelFolderError(f"{self.where}: {name} must be a text, not {shown(value)}")
+        return value
+
+    def table(self, name: str) -> dict[str, Any]:
+        """An object; empty where it is missing."""
+        value = self.get(name, {})
+        if not isinstance(value, dict):
+            raise ModelFolderError(f"{self.where}: {name} must be an object, not {shown(value)}")
+        return value
+
+    def tables(self, name: str) -> list[HuggingFaceConfig]:
+        """A list of objects; empty where it is missing."""
+        value = self.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise ModelFolderError(f"{self.where}: {name} must be a list of objects, not {shown(value)}")
+        return [HuggingFaceConfig(one, self.where) for one in value]
+
+    def inner(self, name: str) -> HuggingFaceConfig:
+        """The settings within a setting."""
+        return HuggingFaceConfig(self.table(name), self.where)
 
     def token(self, name: str, size: int, default: int) -> int:
         """A token id, below `size`."""
@@ -129,13 +184,15 @@ class HuggingFaceConfig:
     def real(self, name: str, default: float | None = None) -> float:
         value = self.get(name, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise ModelFolderError(f"{self.where}: {name} must be a number, not {value!r}")
+            raise ModelFolderError(f"{self.where}: {name} must be a number, not {shown(value)}")
+        if not -LARGEST_REAL <= value <= LARGEST_REAL:
+            raise ModelFolderError(f"{self.where}: {name} = {shown(value)} is too large")
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
         value = self.get(name, default)
         if not isinstance(value, bool):
-            raise ModelFolderError(f"{self.where}: {name} must be true or false, not {value!r}")
+            raise ModelFolderError(f"{self.where}: {name} must be true or false, not {shown(value)}")
         return value
 
     def class_names(self, count: int) -> tuple[str, ...]:
@@ -146,14 +203,16 @@ class HuggingFaceConfig:
             raise ModelFolderError(
                 f"{self.where}: id2label does not name the model's {count} classes, 0 to {count - 1}"
             )
-        return () if names == numbered else tuple(str(names[number]) for number in numbered)
+        if not all(isinstance(one, str) for one in names.values()):
+            raise ModelFolderError(f"{self.where}: id2label must name every class with a text")
+        return () if names == numbered else tuple(names[number] for number in numbered)
 
     def require(self, name: str, *allowed: Any, default: Any = None) -> Any:
         """A setting of which Regard supports only some values."""
         value = self.get(name, default)
         if value not in allowed:
             may_be = " or ".join(map(repr, allowed))
-            raise ModelFolderError(f"{self.where}: {name} = {value!r} is not supported; Regard supports {may_be}")
+            raise ModelFolderError(f"{self.where}: {name} = {shown(value)} is not supported; Regard supports {may_be}")
         return value
 
 
@@ -172,15 +231,26 @@ class HuggingFaceTensors:
 
     def take(self, name: str, *shape: int) -> np.ndarray:
         """Remove and return a tensor, which must exist; `shape` is checked if given."""
+        self.check(name, *shape)
+        return self.left.pop(name)
+
+    def check(self, name: str, *shape: int) -> None:
+        """Raise where a tensor does not exist or has another shape, if one is given."""
         if name not in self.left:
             raise ModelFolderError(f"{self.where}: the weights have no {name}")
-        tensor = self.left.pop(name)
-        if shape and tensor.shape != shape:
-            raise ModelFolderError(f"{self.where}: {name} has the shape {tensor.shape}, but {CONFIG} implies {shape}")
-        return tensor
+        found = self.left[name].shape
+        if shape and found != shape:
+            raise ModelFolderError(f"{self.where}: {name} has the shape {found}, but {CONFIG} implies {shape}")
 
     def take_optional(self, name: str, *shape: int) -> np.ndarray | None:
         return self.take(name, *shape) if name in self.left else None
+
+    def rows(self, name: str) -> int:
+        """How many rows a matrix has, which is one of the sizes of the model."""
+        shape = self.left[name].shape if name in self.left else ()
+        if len(shape) != 2:
+            raise ModelFolderError(f"{self.where}: {name} must be a matrix; its shape is {shape or 'missing'}")
+        return int(shape[0])
 
     def discard(self, *patterns: str) -> None:
         """Remove tensors that Regard does not need: it computes them, or they are copies."""
@@ -189,7 +259,10 @@ class HuggingFaceTensors:
 
     def strip(self, prefix: str) -> None:
         """Remove a prefix of the names, which models saved with a head have and others do not."""
-        self.left = {name.removeprefix(prefix): tensor for name, tensor in self.left.items()}
+        stripped = {name.removeprefix(prefix): tensor for name, tensor in self.left.items()}
+        if len(stripped) < len(self.left):
+            raise ModelFolderError(f"{self.where}: the weights have some tensor both with and without {prefix!r}")
+        self.left = stripped
 
     def finish(self) -> None:
         """Refuse a folder with tensors that were neither taken nor discarded."""
@@ -202,41 +275,10 @@ class HuggingFaceTensors:
             )
 
 
-def parse_object(content: bytes, where: Path) -> dict[str, Any]:
+def build_settings(kind: type[T], where: Path, **values: Any) -> T:
+    """Settings of ours from values of theirs: each must be in its range, so that the written folder can be read."""
+    name = "decode" if kind.__name__ == "DecodeConfig" else "model"
     try:
-        value = json.loads(content.decode("utf-8"))
-    except ValueError as error:
-        raise ModelFolderError(f"{where} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ModelFolderError(f"{where} must hold an object, not a {type(value).__name__}")
-    return value
-
-
-def read_safe(path: Path) -> dict[str, np.ndarray]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return as_arrays(load_file(path))
-    except SafetensorError as error:
-        raise ModelFolderError(f"{path} cannot be read: {error}") from None
-
-
-def read_pickled(path: Path) -> dict[str, np.ndarray]:
-    import torch
-
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelFolderError(f"{path} is not a pickle of tensors only, and Regard loads no other: {reason}") from None
-    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
-        raise ModelFolderError(f"{path} is not a dictionary of named tensors")
-    return as_arrays(found)
-
-
-def as_arrays(tensors: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """As float32: numpy has no bf16."""
-    return {
-        name: (tensor.float() if tensor.is_floating_point() else tensor).numpy() for name, tensor in tensors.items()
-    }
+        return build(kind, values, name)
+    except ConfigError as error:
+        raise ModelFolderError(f"{where} has settings that Regard does not support: {error}") from None

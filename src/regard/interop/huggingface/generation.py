@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.config import DecodeConfig
-from regard.interop.huggingface.folder import HuggingFaceFolder
+from regard.interop.huggingface.folder import HuggingFaceFolder, build_settings
 
 
 def decode_settings(folder: HuggingFaceFolder, beam: int, longest: int) -> DecodeConfig:
@@ -21,7 +21,9 @@ def decode_settings(folder: HuggingFaceFolder, beam: int, longest: int) -> Decod
     early = folder.generation.get("early_stopping", folder.config.get("early_stopping", False))
     if early is not False:
         folder.say(f"early_stopping = {early!r} is ignored: the search continues until no active hypothesis can win")
-    return DecodeConfig(
+    return build_settings(
+        DecodeConfig,
+        folder.generation.where if folder.generation.values else folder.config.where,
         beam=integer("num_beams", beam),
         beam_rule="huggingface",
         length_penalty=real("length_penalty", 1.0),

@@ -9,8 +9,20 @@ import numpy as np
 
 from regard.config import DecodeConfig, GptConfig
 from regard.errors import ConfigError, ModelFolderError
-from regard.interop.huggingface.bert import ACTIVATIONS, TOKENIZER_CONFIG, TOKENIZER_JSON, weight_and_bias
-from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
+from regard.interop.huggingface.bert import (
+    ACTIVATIONS,
+    TOKENIZER_CONFIG,
+    TOKENIZER_JSON,
+    read_ids,
+    weight_and_bias,
+)
+from regard.interop.huggingface.folder import (
+    HuggingFaceConfig,
+    HuggingFaceFolder,
+    HuggingFaceTensors,
+    Imported,
+    build_settings,
+)
 from regard.model_folder.folder import ModelDescription
 from regard.tokenizers.byte_level_bpe import MERGES_FILE, VOCABULARY_FILE, ByteLevelBpeTokenizer, read_merges
 
@@ -38,7 +50,9 @@ def gpt_config(config: HuggingFaceConfig) -> GptConfig:
         config.require(name, False, default=False)
     d_model = config.number("n_embd")
     residual, embedding = config.real("resid_pdrop", 0.1), config.real("embd_pdrop", 0.1)
-    return GptConfig(
+    return build_settings(
+        GptConfig,
+        config.where,
         d_model=d_model,
         n_heads=config.number("n_head"),
         d_ff=config.number("n_inner", 4 * d_model),
@@ -88,23 +102,29 @@ def transposed(tensors: HuggingFaceTensors, ours: str, theirs: str, n_in: int, n
 
 def read_bytelevel(folder: HuggingFaceFolder) -> ByteLevelBpeTokenizer:
     """The tokenizer from vocab.json and merges.txt, or from tokenizer.json in newer folders."""
-    tokenizer_config = folder.json(TOKENIZER_CONFIG) if folder.has(TOKENIZER_CONFIG) else {}
-    HuggingFaceConfig(tokenizer_config, folder.path / TOKENIZER_CONFIG).require(
-        "add_prefix_space", False, default=False
-    )
+    folder.optional_config(TOKENIZER_CONFIG).require("add_prefix_space", False, default=False)
     try:
         if folder.has(VOCABULARY_FILE) or not folder.has(TOKENIZER_JSON):
             return ByteLevelBpeTokenizer.from_files(
                 {name: folder.bytes(name) for name in (VOCABULARY_FILE, MERGES_FILE)}
             )
-        whole = folder.json(TOKENIZER_JSON)
-        model, vocabulary = whole.get("model", {}), dict(whole.get("model", {}).get("vocab", {}))
-        if model.get("type") != "BPE" or whole.get("pre_tokenizer", {}).get("type") != "ByteLevel":
+        whole = folder.optional_config(TOKENIZER_JSON)
+        model, vocabulary = whole.inner("model"), {**read_ids(whole.inner("model"))}
+        if model.get("type") != "BPE" or whole.inner("pre_tokenizer").get("type") != "ByteLevel":
             raise ConfigError("tokenizer.json is not a byte-level BPE tokenizer")
-        for added in whole.get("added_tokens", []):
-            vocabulary.setdefault(added["content"], added["id"])
-        merges = model.get("merges", [])  # pairs, or in older files two pieces separated by a space
-        pairs = [tuple(merge) for merge in merges if isinstance(merge, list)]
-        return ByteLevelBpeTokenizer(vocabulary, pairs or read_merges(merges))
+        for added in whole.tables("added_tokens"):
+            vocabulary.setdefault(added.text("content"), added.number("id"))
+        return ByteLevelBpeTokenizer(vocabulary, merges_of(model))
     except ConfigError as error:
         raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None
+
+
+def merges_of(model: HuggingFaceConfig) -> list[tuple[str, str]]:
+    """Pairs, or in older files two pieces separated by a space."""
+    merges = model.get("merges", [])
+    if isinstance(merges, list) and all(isinstance(merge, str) for merge in merges):
+        return read_merges(merges)
+    pairs = [tuple(merge) for merge in merges if isinstance(merge, list)] if isinstance(merges, list) else []
+    if len(pairs) != len(merges) or not all(len(pair) == 2 and all(isinstance(p, str) for p in pair) for pair in pairs):
+        raise ModelFolderError(f"{model.where}: model.merges must be a list of pairs of pieces")
+    return pairs

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from regard.config import FamilyConfig, build, to_dict
-from regard.errors import ConfigError, ModelFolderError
+from regard.config import FamilyConfig
+from regard.errors import ModelFolderError, RegardError
 from regard.interop.huggingface.bert import import_bert
 from regard.interop.huggingface.deepseek import import_deepseek
 from regard.interop.huggingface.folder import HuggingFaceFolder, Imported, Say
@@ -18,21 +17,36 @@ from regard.interop.huggingface.marian import import_marian
 from regard.interop.huggingface.t5 import import_t5
 from regard.interop.huggingface.vit import import_vit
 from regard.model_folder.atomic import atomic_folder
-from regard.model_folder.folder import ModelDescription, write_model
-from regard.models.build import build_model
+from regard.model_folder.folder import read_description, write_model
+from regard.model_folder.weights import check_finite
+from regard.models.load import build_outline, check_shapes, parameter_shapes
+from regard.tokenizers.read import check_tokenizer
 
 KNOWN = ("bert", "deepseek_v3", "gpt2", "marian", "mt5", "t5", "vit")
 
 
-def import_folder(source: Path, target: Path, say: Say = lambda text: None) -> Imported:
-    """Write the model of `source` to the new folder `target`; `say` receives messages for the user."""
+def import_folder(
+    source: Path,
+    target: Path,
+    say: Say = lambda text: None,
+    trial: Callable[[Path], object] = lambda folder: None,
+) -> Imported:
+    """Write the model of `source` to the new folder `target`; `say` receives messages for the user.
+
+    `trial` uses the model before the folder gets its name (`pipelines/trial.py`); what it raises ends the import.
+    """
     if target.exists():
         raise ModelFolderError(f"{target} exists already; name another folder")
     imported = convert(HuggingFaceFolder(source, say))
-    check_settings(source, imported.description)
-    check_fit(imported.description.model, imported.weights)
+    check_fit(imported.description.model, imported.weights, source)
+    check_finite(imported.weights, source)
     with atomic_folder(target) as temporary:
         write_model(temporary, imported.description, imported.weights, card(source, imported))
+        try:
+            check_tokenizer(source, read_description(temporary))
+            trial(temporary)
+        except RegardError as error:
+            raise ModelFolderError(f"{source} was not imported: {error}".replace(str(temporary), str(target))) from None
     return imported
 
 
@@ -58,28 +72,10 @@ def convert(folder: HuggingFaceFolder) -> Imported:
             )
 
 
-def check_settings(source: Path, description: ModelDescription) -> None:
-    """Refuse settings outside Regard's ranges: the written folder must be readable."""
-    try:
-        for name, settings in (("model", description.model), ("decode", description.decode)):
-            build(type(settings), to_dict(settings), name)
-    except ConfigError as error:
-        raise ModelFolderError(f"{source} has settings that Regard does not support: {error}") from None
-
-
-def check_fit(config: FamilyConfig, weights: Mapping[str, np.ndarray]) -> None:
+def check_fit(config: FamilyConfig, weights: Mapping[str, np.ndarray], source: Path) -> None:
     """Check that the weights are those of our model, by name and shape."""
-    with torch.device("meta"):
-        model = build_model(config, initialise=False)
-    wanted = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    given = {name: tuple(array.shape) for name, array in weights.items()}
-    wrong = sorted(name for name in wanted.keys() | given.keys() if wanted.get(name) != given.get(name))
-    if wrong:
-        name = wrong[0]
-        raise ModelFolderError(
-            f"the weights do not fit the settings: {name} is {given.get(name, 'missing')}, but config.json implies "
-            f"{wanted.get(name, 'none')} ({len(wrong)} mismatches)"
-        )
+    expected = parameter_shapes(build_outline(config, source))
+    check_shapes(expected, {name: array.shape for name, array in weights.items()}, source)
 
 
 def card(source: Path, imported: Imported) -> str:

@@ -19,11 +19,17 @@ import numpy as np
 
 from regard.config import FeedForwardKind, TiedEmbeddings, TransformerConfig
 from regard.errors import ConfigError, ModelFolderError
-from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
+from regard.interop.huggingface.folder import (
+    HuggingFaceConfig,
+    HuggingFaceFolder,
+    HuggingFaceTensors,
+    Imported,
+    build_settings,
+)
 from regard.interop.huggingface.generation import decode_settings
 from regard.model_folder.folder import ModelDescription
 from regard.tokenizers.listed_sentencepiece import START_PIECE, ListedSentencePiece, listed_order, read_list
-from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM
+from regard.tokenizers.pair import LIST_FILE, SOURCE_SPM, TARGET_LIST_FILE, TARGET_SPM, TokenizerPair
 from regard.tokenizers.special_ids import BOS
 
 ACTIVATIONS: dict[str, FeedForwardKind] = {
@@ -66,6 +72,7 @@ def import_marian(folder: HuggingFaceFolder) -> Imported:
     try:
         source = read_list(files[LIST_FILE])
         target = read_list(files.get(TARGET_LIST_FILE, files[LIST_FILE]))
+        TokenizerPair.from_files(files, lowercase=False)
         tags = ListedSentencePiece(files[SOURCE_SPM], files[LIST_FILE]).tags
     except ConfigError as error:
         raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None
@@ -74,9 +81,11 @@ def import_marian(folder: HuggingFaceFolder) -> Imported:
     tgt_order[BOS] = folder.config.token("decoder_start_token_id", len(target), tgt_order[BOS])
     config = marian_config(folder.config, len(src_order), len(tgt_order))
     has_start = START_PIECE in target
-    weights = marian_weights(folder.tensors(), folder.config, config, src_order, tgt_order, has_start)
-    tokenizer_config = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
-    src_lang, tgt_lang = (str(tokenizer_config.get(name) or "") for name in ("source_lang", "target_lang"))
+    tensors = folder.tensors()
+    check_width(tensors, config.d_model)
+    weights = marian_weights(tensors, folder.config, config, src_order, tgt_order, has_start)
+    tokenizer_config = folder.optional_config("tokenizer_config.json")
+    src_lang, tgt_lang = (tokenizer_config.text(name) for name in ("source_lang", "target_lang"))
     decode = decode_settings(folder, beam=4, longest=LONGEST)
     return Imported(ModelDescription(config, decode, src_lang, tgt_lang, False, files, tags), weights)
 
@@ -111,7 +120,9 @@ def marian_config(config: HuggingFaceConfig, src_size: int, tgt_size: int) -> Tr
     d_model = config.number("d_model")
     if d_model % 2:
         raise ModelFolderError(f"{config.where}: d_model = {d_model} is odd; Regard imports even sizes only")
-    return TransformerConfig(
+    return build_settings(
+        TransformerConfig,
+        config.where,
         d_model=d_model,
         n_heads=heads,
         d_ff=d_ff,
@@ -171,6 +182,11 @@ def marian_weights(
         weights["output_bias"][BOS] = SUPPRESSED_LOGIT
     tensors.finish()
     return weights
+
+
+def check_width(tensors: HuggingFaceTensors, d_model: int) -> None:
+    """Compare d_model with the weights before anything of that size is computed."""
+    tensors.check("model.encoder.layers.0.self_attn.q_proj.weight", d_model, d_model)
 
 
 def dimension_order(d_model: int) -> np.ndarray:

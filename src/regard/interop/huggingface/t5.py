@@ -14,7 +14,13 @@ import sentencepiece
 
 from regard.config import FeedForwardKind, T5Config
 from regard.errors import ModelFolderError
-from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
+from regard.interop.huggingface.folder import (
+    HuggingFaceConfig,
+    HuggingFaceFolder,
+    HuggingFaceTensors,
+    Imported,
+    build_settings,
+)
 from regard.interop.huggingface.generation import decode_settings
 from regard.interop.huggingface.marian import LONGEST, SUPPRESSED_LOGIT, Weights
 from regard.model_folder.folder import ModelDescription
@@ -37,6 +43,7 @@ ACTIVATIONS: dict[str, FeedForwardKind] = {
 def import_t5(folder: HuggingFaceFolder) -> Imported:
     tensors = folder.tensors()
     proto = folder.bytes(PIECES)
+    check_vocabulary(tensors, folder.config)
     numbers = number_pieces(folder, proto)
     order = listed_order(numbers)
     order[BOS] = folder.config.token("decoder_start_token_id", len(numbers), order[BOS])
@@ -49,19 +56,26 @@ def import_t5(folder: HuggingFaceFolder) -> Imported:
     return Imported(ModelDescription(config, decode, "", "", False, files, task_prefixes(folder.config)), weights)
 
 
+def check_vocabulary(tensors: HuggingFaceTensors, config: HuggingFaceConfig) -> None:
+    """Compare the size of the vocabulary with the weights before as many pieces are named."""
+    name = "shared.weight" if "shared.weight" in tensors else "encoder.embed_tokens.weight"
+    tensors.check(name, config.number("vocab_size"), config.number("d_model"))
+
+
 def number_pieces(folder: HuggingFaceFolder, proto: bytes) -> dict[str, int]:
     """The id of each piece, with one piece per row of the embeddings."""
     where, size = folder.path / PIECES, folder.config.number("vocab_size")
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
-        pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
+        pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())] if proto else []
     except (RuntimeError, OSError):
+        pieces = []
+    if not pieces:
         raise ModelFolderError(f"{where} is not a SentencePiece model, or it is corrupt") from None
     if len(pieces) > size:
         raise ModelFolderError(f"{where} has {len(pieces)} pieces, but the model has only {size}")
-    named = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
-    wanted = named.get("extra_ids", SENTINELS)
-    sentinels = min(wanted if isinstance(wanted, int) else SENTINELS, size - len(pieces))
+    wanted = folder.optional_config("tokenizer_config.json").number("extra_ids", SENTINELS)
+    sentinels = max(0, min(wanted, size - len(pieces)))
     pieces += [f"<extra_id_{i}>" for i in reversed(range(sentinels))]
     pieces += [f"<unused_{i}>" for i in range(len(pieces), size)]
     numbers = {piece: i for i, piece in enumerate(pieces)}
@@ -89,7 +103,9 @@ def t5_config(config: HuggingFaceConfig, size: int, own_output: bool) -> T5Confi
     # In version 1.1 and mT5 untied embeddings imply unscaled outputs; newer files state both.
     tied = config.get("model_type") != "mt5" and config.get("tie_word_embeddings") is not False
     scale = config.flag("scale_decoder_outputs", tied)
-    return T5Config(
+    return build_settings(
+        T5Config,
+        config.where,
         d_model=config.number("d_model"),
         n_heads=config.number("num_heads"),
         head_size=config.number("d_kv"),
@@ -157,8 +173,6 @@ def take_layer(tensors: HuggingFaceTensors, config: T5Config, side: str, i: int)
 
 def task_prefixes(config: HuggingFaceConfig) -> tuple[str, ...]:
     """The task prefixes that the settings name."""
-    tasks = config.get("task_specific_params", {})
-    prefixes = (
-        [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
-    )
+    tasks = config.table("task_specific_params")
+    prefixes = [task.get("prefix") for task in tasks.values() if isinstance(task, dict)]
     return tuple(dict.fromkeys(prefix for prefix in prefixes if isinstance(prefix, str) and prefix))

@@ -10,7 +10,13 @@ import numpy as np
 
 from regard.config import DecodeConfig, ViTConfig
 from regard.errors import ModelFolderError
-from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors, Imported
+from regard.interop.huggingface.folder import (
+    HuggingFaceConfig,
+    HuggingFaceFolder,
+    HuggingFaceTensors,
+    Imported,
+    build_settings,
+)
 from regard.model_folder.folder import ModelDescription
 
 PREPROCESSING = "preprocessor_config.json"
@@ -21,7 +27,7 @@ def import_vit(folder: HuggingFaceFolder) -> Imported:
     tensors = folder.tensors()
     if "classifier.weight" not in tensors:
         raise ModelFolderError(f"{folder.path} has no classifier weights, which Regard's ViT needs")
-    count = len(tensors.left["classifier.weight"])
+    count = tensors.rows("classifier.weight")
     labels = folder.config.class_names(count) or tuple(map(str, range(count)))
     config = vit_config(folder.config, read_preprocessing(folder), len(labels))
     weights = vit_weights(config, tensors)
@@ -31,12 +37,14 @@ def import_vit(folder: HuggingFaceFolder) -> Imported:
 def vit_config(config: HuggingFaceConfig, preprocessing: HuggingFaceConfig, n_labels: int) -> ViTConfig:
     config.require("hidden_act", "gelu", default="gelu")
     normalises = preprocessing.flag("do_normalize", True)
-    return ViTConfig(
+    return build_settings(
+        ViTConfig,
+        config.where,
         image_size=one_side(config, "image_size", 224),
         patch_size=one_side(config, "patch_size", 16),
         channels=config.number("num_channels", 3),
-        mean=tuple(preprocessing.get("image_mean", (0.5,))) if normalises else (0.0,),
-        std=tuple(preprocessing.get("image_std", (0.5,))) if normalises else (1.0,),
+        mean=preprocessing.get("image_mean", (0.5,)) if normalises else (0.0,),
+        std=preprocessing.get("image_std", (0.5,)) if normalises else (1.0,),
         d_model=config.number("hidden_size", 768),
         n_heads=config.number("num_attention_heads", 12),
         d_ff=config.number("intermediate_size", 3072),
@@ -51,16 +59,15 @@ def vit_config(config: HuggingFaceConfig, preprocessing: HuggingFaceConfig, n_la
 def one_side(config: HuggingFaceConfig, name: str, default: int) -> int:
     """A size given as one number, or as height and width."""
     value = config.get(name, default)
-    sides = set(value) if isinstance(value, list) else {value}
-    if len(sides) != 1 or not all(isinstance(side, int) for side in sides):
+    sides = value if isinstance(value, list) else [value]
+    if not sides or not all(type(side) is int and side == sides[0] for side in sides):
         raise ModelFolderError(f"{config.where}: {name} = {value!r}; Regard supports square images and patches only")
-    return int(sides.pop())
+    return int(sides[0])
 
 
 def read_preprocessing(folder: HuggingFaceFolder) -> HuggingFaceConfig:
-    values = folder.json(PREPROCESSING) if folder.has(PREPROCESSING) else {}
-    found = HuggingFaceConfig(values, folder.path / PREPROCESSING)
-    if not values:
+    found = folder.optional_config(PREPROCESSING)
+    if not found.values:
         folder.say(f"{folder.path} has no {PREPROCESSING}: pixels are scaled to −1 … 1, the usual range")
     elif found.get("resample", BILINEAR) != BILINEAR:
         folder.say(f"{found.where}: resample = {found.get('resample')!r} is ignored; Regard resizes images bilinearly")
