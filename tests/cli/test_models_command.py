@@ -48,7 +48,8 @@ def test_one_that_does_not_translate_is_listed_as_what_it_is(
     for name in ("en-zh", "poet"):
         shutil.copytree(babble / "en-zh", tmp_path / name)
     config = tmp_path / "poet" / "config.json"
-    config.write_text(config.read_text("utf-8").replace('"transformer"', '"gpt"'), "utf-8")
+    content = json.loads(config.read_text("utf-8"))
+    config.write_text(json.dumps(content | {"model": {"family": "gpt"}}), "utf-8")
     monkeypatch.setenv("REGARD_MODELS", str(tmp_path))
     _, translator, poet = regard("models").out.splitlines()
     assert "en → zh" in translator
@@ -119,3 +120,15 @@ def test_figures_are_the_model_s_own(regard: Any, babble: Path, tmp_path: Path) 
     )
     assert said.code == 0
     assert "https://x.org/a" not in (tmp_path / "c").read_text("utf-8")
+
+
+def test_markup_in_names_and_cards(regard: Any, babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(babble / "zh-en", tmp_path / "[/red]")
+    (tmp_path / "[/red]" / "README.md").write_text("---\nlicence: [/bold] [link=x]\n---\n")
+    shutil.copytree(babble / "zh-en", tmp_path / "[bold]x")
+    (tmp_path / "[bold]x" / "config.json").write_text('{"[/blue]": 1}')
+    monkeypatch.setenv("REGARD_MODELS", str(tmp_path))
+    said = regard("models")
+    assert said.code == 0
+    assert "[/bold] [link=x]" in said.out
+    assert "[bold]x" in said.out

@@ -31,6 +31,7 @@ from regard.model_folder.folder import (
     write_model,
     write_shortlist,
 )
+from regard.model_folder.weights import write_weights
 from regard.models.transformer import Transformer
 from regard.pipelines.model_translator import ModelTranslator
 from regard.tokenizers.training import train_vocabulary
@@ -263,6 +264,58 @@ def test_settings_that_are_no_settings(folder: Path, content: str) -> None:
     assert refused(folder).startswith(f"{folder / CONFIG} is not ")
 
 
+@pytest.mark.parametrize("name", ["../x", "/etc/hostname", "a\\b", "training/../../x"])
+def test_sums_of_files_elsewhere(folder: Path, name: str) -> None:
+    with (folder / SUMS).open("a") as file:
+        file.write(f"{'0' * 64}  {name}\n")
+    assert (
+        refused(folder) == f"{folder / SUMS} names {name!r}, which is not a file of this folder; do not use the folder"
+    )
+
+
+def test_sums_that_name_a_file_twice(folder: Path) -> None:
+    first = (folder / SUMS).read_text().splitlines()[0]
+    (folder / SUMS).write_text((folder / SUMS).read_text() + first + "\n")
+    assert "names README.md twice" in refused(folder)
+
+
+def test_files_that_are_links_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
+    for name in (CONFIG, WEIGHTS, "tokenizer.model"):
+        (folder / name).rename(tmp_path / name)
+        (folder / name).symlink_to(tmp_path / name)
+        assert refused(folder) == f"{folder / name} is a link out of the folder; put the file itself there"
+        (folder / name).unlink()
+        (tmp_path / name).rename(folder / name)
+    assert read_description(folder) == describe()
+
+
+def test_a_tokenizer_that_the_sums_do_not_know_is_not_the_model_s(tmp_path: Path) -> None:
+    write_model(tmp_path, describe(tokenizer=PAIR), weights(), "")
+    (tmp_path / "tokenizer.model").write_bytes(b"planted")
+    assert read_description(tmp_path).tokenizer == PAIR
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000, "[" * 1000 + "]" * 1000])
+def test_nested_settings(folder: Path, content: str) -> None:
+    (folder / CONFIG).write_text(content)
+    sign(folder)
+    assert refused(folder) == f"{folder / CONFIG} is nested too deeply: the most is 64 levels"
+
+
+def test_weights_that_are_not_finite(folder: Path) -> None:
+    write_weights(folder / WEIGHTS, weights() | {"a": np.full((4, 6), np.nan, np.float32)})
+    sign(folder)
+    with pytest.raises(ModelFolderError, match=r"weights\.safetensors: 'a' has a number that is NaN or infinite"):
+        read_weights(folder)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float16])
+def test_weights_of_another_type(folder: Path, dtype: Any) -> None:
+    write_weights(folder / WEIGHTS, weights() | {"a": np.ones((4, 6), dtype)})
+    sign(folder)
+    assert "has numbers of the types" in refused(folder)
+
+
 @pytest.mark.parametrize("tokenizer", [{}, {"source.model": b"source"}])
 def test_no_tokenizer(tmp_path: Path, tokenizer: dict[str, bytes]) -> None:
     write_model(tmp_path, describe(tokenizer=tokenizer), weights(), "")
@@ -289,6 +342,16 @@ def test_a_run_is_not_a_model_but_has_one(tmp_path: Path) -> None:
 def test_an_extra_file_is_no_harm(folder: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     check_sums(folder)
+
+
+def test_a_tokenizer_of_another_size(tmp_path: Path) -> None:
+    vocabulary = train_vocabulary(["a small dog", "two small dogs"] * 4, "bpe", 280)
+    sizes = {"d_model": 8, "n_heads": 2, "d_ff": 16, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    model = TransformerConfig(**sizes, src_vocab_size=vocabulary.size - 1, tgt_vocab_size=vocabulary.size - 1)
+    given = {name: p.detach().numpy() for name, p in Transformer(model).named_parameters()}
+    write_model(tmp_path, describe(model=model, tokenizer={"tokenizer.model": vocabulary.proto}), given, "")
+    with pytest.raises(ModelFolderError, match="the tokenizer and the model do not belong together"):
+        ModelTranslator(tmp_path)
 
 
 def test_weights_that_do_not_fit_the_settings(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -96,6 +97,63 @@ def test_damage_found_without_checksums(
         Translator("mine")
     with pytest.raises(ConfigError, match=f"no model is installed for de.*; mine cannot be used: .*{re.escape(words)}"):
         models_for("de", None)
+
+
+def put_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def put_link(path: Path, target: str) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
+ODDITIES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a fifo for settings": (
+        lambda folder: put_fifo(folder / "config.json"),
+        "config.json cannot be read: it is a FIFO",
+    ),
+    "a loop of links": (lambda folder: put_link(folder / "config.json", "config.json"), "Too many levels of symbolic"),
+    "a link out": (lambda folder: put_link(folder / "SHA256SUMS", "/etc/hostname"), "is a link out of the folder"),
+    "a device": (lambda folder: put_link(folder / "README.md", "/dev/zero"), "README.md is a link out of the folder"),
+    "nested": (lambda folder: (folder / "config.json").write_text("[" * 100_000), "config.json is nested too deeply"),
+    "markup": (lambda folder: (folder / "config.json").write_text('{"[/red]": 1}'), "it has no format_version"),
+    "no text": (lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff" * 99), "SHA256SUMS is damaged"),
+    "deep": (lambda folder: say_in_config(folder, n_encoder_layers=10**7), "asks for 10,000,001 layers"),
+    "wide": (lambda folder: say_in_config(folder, d_model=10**12, n_heads=1), "model.d_model = 1,000,000,000,000, but"),
+}
+
+
+def test_bad_folders_of_every_kind_do_not_hide_a_good_one(
+    babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(babble / "zh-en", own / "good")
+    for name, (damage, _) in ODDITIES.items():
+        shutil.copytree(babble / "zh-en", own / name)
+        damage(own / name)
+    os.mkfifo(own / "fifo")
+    (own / "loop").symlink_to("loop")
+    (own / "nowhere").symlink_to("no such folder")
+    (own / "notes").write_text("mine")
+    monkeypatch.setenv("REGARD_MODELS", str(own))
+    problems = {model.name: model.problem for model in installed_models()}
+    for name, (_, words) in ODDITIES.items():
+        assert words in problems.pop(name)
+    assert "it is a FIFO" in problems.pop("fifo")
+    assert "Too many levels" in problems.pop("loop")
+    assert "there is no model folder at" in problems.pop("nowhere")
+    assert "it is a file" in problems.pop("notes")
+    assert problems == {"good": ""}
+    assert [model.name for model in models_for("zh", "en")] == ["good"]
+
+
+def test_a_card_cannot_write_to_the_terminal(babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(babble / "zh-en", tmp_path / "own" / "mine")
+    (tmp_path / "own" / "mine" / "README.md").write_text("---\nlicence: \x1b[2J\nbleu: nan\nchrf: inf\nter: 5\n---\n")
+    monkeypatch.setenv("REGARD_MODELS", str(tmp_path / "own"))
+    assert installed_models()[0].head == CardHead("", {"ter": 5.0})
 
 
 def test_unfinished_folders_are_not_listed(babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,8 @@ def open_console() -> Console:
     """The terminal, in colour; or plain text of PLAIN_WIDTH for files and pipes."""
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, color_system=None)
+    plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}  # names come from anywhere
+    return Console(**plain) if sys.stdout.isatty() else Console(**plain, width=PLAIN_WIDTH, color_system=None)
 
 
 def rendered(console: Console, table: Table) -> str:
