@@ -22,11 +22,11 @@ def test_a_model_that_works(random_model: Any) -> None:
     try_model(random_model(dtype=torch.float32))
 
 
-@pytest.mark.parametrize("family", ["transformer", "recurrent", "t5"])
+@pytest.mark.parametrize("family", ["transformer", "recurrent"])
 def test_finite_weights_that_compute_nothing_finite(random_model: Any, family: str) -> None:
     settings = {} if family == "transformer" else {"family": family}
     folder: Path = random_model(dtype=torch.float32, change=overflow, **settings)
-    with pytest.raises(RegardError, match="NaN|infinit"):
+    with pytest.raises(RegardError, match=r"NaN|infinit"):
         try_model(folder)
 
 

@@ -17,7 +17,7 @@ from regard.config import (
     TransformerConfig,
     ViTConfig,
 )
-from regard.errors import ModelFolderError
+from regard.errors import ModelFolderError, RegardError
 from regard.model_folder.folder import ModelDescription, read_description
 from regard.models.language_model import LanguageModel
 from regard.models.load import read_model
@@ -32,6 +32,15 @@ TOKENS = 8  # that a trial generates
 
 def try_model(folder: Path) -> None:
     """Raise an error where the folder cannot be used, or where the model computes NaN or infinity."""
+    try:
+        use_model(folder)
+    except ModelFolderError:
+        raise
+    except RegardError as error:
+        raise ModelFolderError(f"{folder} cannot be used: {error}") from None
+
+
+def use_model(folder: Path) -> None:
     description = read_description(folder)
     match description.model:
         case TransformerConfig() | RecurrentConfig() | T5Config():

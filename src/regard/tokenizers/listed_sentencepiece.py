@@ -54,9 +54,8 @@ def listed_order(numbers: Mapping[str, int]) -> list[int]:
     return [*first, *(number for number in range(len(numbers)) if number not in first)]
 
 
-def check_overlap(processor: sentencepiece.SentencePieceProcessor, numbers: Mapping[str, int]) -> None:
+def check_overlap(pieces: Sequence[str], numbers: Mapping[str, int]) -> None:
     """Refuse a list of other pieces than those of the model: nearly every token would be unknown."""
-    pieces = [processor.id_to_piece(id) for id in range(processor.vocab_size())]
     listed = sum(piece in numbers for piece in pieces)
     if listed < LEAST_LISTED * len(pieces):
         raise ConfigError(
@@ -72,12 +71,13 @@ class ListedSentencePiece(SentencePieceModel):
         try:
             self.kind = model_kind(proto)
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+            pieces = [self._processor.id_to_piece(id) for id in range(self._processor.vocab_size())]
         except (ValueError, RuntimeError, OSError):
             raise ConfigError(NOT_A_MODEL) from None
-        if not self._processor.vocab_size():  # nothing was loaded
+        if not pieces:  # nothing was loaded
             raise ConfigError(NOT_A_MODEL)
         numbers = read_list(listing)
-        check_overlap(self._processor, numbers)
+        check_overlap(pieces, numbers)
         names = {number: piece for piece, number in numbers.items()}
         self._pieces = [names[number] for number in listed_order(numbers)]
         self._pieces[BOS] = START_PIECE
@@ -104,7 +104,10 @@ class ListedSentencePiece(SentencePieceModel):
         return [p for i, part in enumerate(parts) for p in ([part] if i % 2 else self._split_plain(part))]
 
     def _split_plain(self, text: str) -> list[str]:
-        pieces: list[str] = self._processor.encode(text, out_type=str)
+        try:
+            pieces: list[str] = self._processor.encode(text, out_type=str)
+        except UnicodeDecodeError:  # its rules of normalisation cut characters apart
+            raise ConfigError(NOT_A_MODEL) from None
         return pieces
 
     def sample(self, texts: Sequence[str], amount: float, seed: int) -> list[list[int]]:

@@ -49,6 +49,8 @@ class SentencePieceModel:
             self.kind = model_kind(proto)
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
             self.size: int = self._processor.vocab_size()
+            for id in range(self.size):
+                self._processor.id_to_piece(id)  # a ValueError where a piece is not UTF-8
         except (ValueError, RuntimeError, OSError):
             raise ConfigError(_NOT_A_MODEL) from None
         if not self.size:

@@ -115,7 +115,8 @@ def deepseek_weights(config: DeepSeekConfig, interleaved: bool, tensors: Hugging
         found = attention_weights(config, interleaved, tensors, f"{theirs}.self_attn")
         weights |= {f"{ours}.attention.{name}.weight": array for name, array in found.items()}
         dense = layer < config.n_dense_layers
-        made = network(tensors, f"{theirs}.mlp") if dense else mixture(config.moe, tensors, f"{theirs}.mlp")
+        name = f"{theirs}.mlp"
+        made = network(tensors, name, config.d_ff, d) if dense else mixture(config.moe, tensors, name, d)
         weights |= {f"{ours}.ffn.{name}": array for name, array in made.items()}
     tensors.finish()
     return weights
@@ -152,15 +153,18 @@ def in_halves(rows: np.ndarray, first: int) -> np.ndarray:
     return np.concatenate([rows[:first], rows[first::2], rows[first + 1 :: 2]])
 
 
-def network(tensors: HuggingFaceTensors, name: str) -> dict[str, np.ndarray]:
+def network(tensors: HuggingFaceTensors, name: str, d_ff: int, d_model: int) -> dict[str, np.ndarray]:
     """One SwiGLU network."""
-    gate, up = tensors.take(f"{name}.gate_proj.weight"), tensors.take(f"{name}.up_proj.weight")
-    return {"up.weight": np.concatenate([gate, up]), "down.weight": tensors.take(f"{name}.down_proj.weight")}
+    gate, up = (tensors.take(f"{name}.{part}.weight", d_ff, d_model) for part in ("gate_proj", "up_proj"))
+    down = tensors.take(f"{name}.down_proj.weight", d_model, d_ff)
+    return {"up.weight": np.concatenate([gate, up]), "down.weight": down}
 
 
-def mixture(config: MixtureConfig, tensors: HuggingFaceTensors, name: str) -> dict[str, np.ndarray]:
-    experts = [network(tensors, f"{name}.experts.{number}") for number in range(config.n_experts)]
-    shared = network(tensors, f"{name}.shared_experts") if config.n_shared_experts else {}
+def mixture(config: MixtureConfig, tensors: HuggingFaceTensors, name: str, d_model: int) -> dict[str, np.ndarray]:
+    c = config
+    experts = [network(tensors, f"{name}.experts.{number}", c.d_ff, d_model) for number in range(c.n_experts)]
+    n_shared = c.n_shared_experts
+    shared = network(tensors, f"{name}.shared_experts", n_shared * c.d_ff, d_model) if n_shared else {}
     return {
         "gate.weight": tensors.take(f"{name}.gate.weight"),
         "gate.correction_E": tensors.take(f"{name}.gate.e_score_correction_bias", config.n_experts),

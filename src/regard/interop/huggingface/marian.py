@@ -156,7 +156,7 @@ def marian_weights(
     has_start: bool,
 ) -> Weights:
     """Their tensors by our names, all of them used; `has_start`: BOS is a token of their vocabulary."""
-    d_model, dimensions = config.d_model, dimension_order(config.d_model)
+    d_model, d_ff, dimensions = config.d_model, config.d_ff, dimension_order(config.d_model)
     check_positions(tensors, d_model)
     weights: Weights = {}
     for part in parts(config.n_encoder_layers, config.n_decoder_layers):
@@ -167,10 +167,10 @@ def marian_weights(
                 for name in ("weight", "bias"):
                     weights[f"{part.ours}.{name}"] = tensors.take(f"{part.theirs}.{name}", d_model)[dimensions]
             case "reads":
-                weights[f"{part.ours}.weight"] = tensors.take(f"{part.theirs}.weight")[:, dimensions]
-                weights[f"{part.ours}.bias"] = tensors.take(f"{part.theirs}.bias")
+                weights[f"{part.ours}.weight"] = tensors.take(f"{part.theirs}.weight", d_ff, d_model)[:, dimensions]
+                weights[f"{part.ours}.bias"] = tensors.take(f"{part.theirs}.bias", d_ff)
             case "writes":
-                weights[f"{part.ours}.weight"] = tensors.take(f"{part.theirs}.weight")[dimensions]
+                weights[f"{part.ours}.weight"] = tensors.take(f"{part.theirs}.weight", d_model, d_ff)[dimensions]
                 weights[f"{part.ours}.bias"] = tensors.take(f"{part.theirs}.bias", d_model)[dimensions]
             case _:
                 assert_never(part.kind)
@@ -227,6 +227,12 @@ def take_embeddings(
     else:
         source, target = first_of(found, tensors, encoder, shared), first_of(found, tensors, decoder, shared)
         output = first_of(found, tensors, head)
+    for matrix, order in ((source, src_order), (target, tgt_order), (output, tgt_order)):
+        if matrix.shape != (max(order) + 1, config.d_model):
+            raise ModelFolderError(
+                f"{tensors.where}: the embeddings have the shape {matrix.shape}, but config.json and the tokenizer "
+                f"imply {(max(order) + 1, config.d_model)}"
+            )
     dimensions = dimension_order(config.d_model)
     scale = np.float32(1 if theirs.flag("scale_embedding", False) else config.d_model**-0.5)
     weights = {"tgt_embedding.weight": (target * scale)[tgt_order][:, dimensions]}
@@ -252,6 +258,8 @@ def check_positions(tensors: HuggingFaceTensors, d_model: int) -> None:
         table = tensors.take_optional(name)
         if table is None:
             continue
+        if table.ndim != 2 or table.shape[1] != d_model:
+            raise ModelFolderError(f"{tensors.where}: {name} has the shape {table.shape}, not {d_model} columns")
         angle = np.arange(len(table))[:, None] / 10_000 ** (np.arange(0, d_model, 2) / d_model)
         if not np.allclose(table, np.concatenate([np.sin(angle), np.cos(angle)], axis=1), atol=1e-3):
             raise ModelFolderError(

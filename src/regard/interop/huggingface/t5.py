@@ -68,7 +68,7 @@ def number_pieces(folder: HuggingFaceFolder, proto: bytes) -> dict[str, int]:
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
         pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())] if proto else []
-    except (RuntimeError, OSError):
+    except (ValueError, RuntimeError, OSError):
         pieces = []
     if not pieces:
         raise ModelFolderError(f"{where} is not a SentencePiece model, or it is corrupt") from None
@@ -158,12 +158,13 @@ def take_layer(tensors: HuggingFaceTensors, config: T5Config, side: str, i: int)
         own = f"{theirs}.{number}"
         weights[f"{ours}.around_{part}.norm.weight"] = tensors.take(f"{own}.layer_norm.weight", config.d_model)
         if part != "ffn":
-            matrices = [tensors.take(f"{own}.{names[part]}.{letter}.weight") for letter in "qkv"]
+            inner, name = config.n_heads * config.head_size, f"{own}.{names[part]}"
+            matrices = [tensors.take(f"{name}.{letter}.weight", inner, config.d_model) for letter in "qkv"]
             weights[f"{ours}.{part}.qkv.weight"] = np.concatenate(matrices)
-            weights[f"{ours}.{part}.out.weight"] = tensors.take(f"{own}.{names[part]}.o.weight")
+            weights[f"{ours}.{part}.out.weight"] = tensors.take(f"{name}.o.weight", config.d_model, inner)
             continue
         up = ("wi_0", "wi_1") if config.ffn in ("geglu", "swiglu") else ("wi",)
-        matrices = [tensors.take(f"{own}.DenseReluDense.{name}.weight") for name in up]
+        matrices = [tensors.take(f"{own}.DenseReluDense.{name}.weight", config.d_ff, config.d_model) for name in up]
         weights[f"{ours}.ffn.up.weight"] = np.concatenate(matrices)
         weights[f"{ours}.ffn.down.weight"] = tensors.take(
             f"{own}.DenseReluDense.wo.weight", config.d_model, config.d_ff
