@@ -208,7 +208,7 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
 
 
 def read_shortlist(folder: Path) -> bytes | None:
-    """The contents of the folder's shortlist; one that its sums do not know is that of somebody who was interrupted."""
+    """The contents of the folder's shortlist; a file without a checksum is from an interrupted write and is ignored."""
     sums = listed_sums(folder)
     return read_listed(folder, SHORTLIST, sums, MOST_TEXT) if SHORTLIST in sums else None
 
@@ -223,7 +223,7 @@ def write_shortlist(folder: Path, content: bytes) -> None:
 
 
 def listed_sums(folder: Path) -> dict[str, str]:
-    """The sum that SHA256SUMS has of each file."""
+    """The checksum of each file, as SHA256SUMS lists it."""
     path = folder / SUMS
     text = read_file(folder, SUMS, MOST_SETTINGS).decode("utf-8", errors="replace")
     found: dict[str, str] = {}
@@ -241,7 +241,7 @@ def listed_sums(folder: Path) -> dict[str, str]:
 
 
 def read_listed(folder: Path, name: str, sums: Mapping[str, str], most: int) -> bytes:
-    """The contents of a file of SHA256SUMS: the very bytes that have this sum."""
+    """The contents of a listed file; the bytes that are returned are the ones that were checked."""
     content = read_file(folder, name, most)
     check_digest(folder, name, sums, hashlib.sha256(content).hexdigest())
     return content
@@ -257,7 +257,7 @@ def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
 
 
 def check_sums(folder: Path) -> dict[str, str]:
-    """The sums of a whole folder; one that is missing, incomplete or altered is refused with a sentence."""
+    """The checksums of a folder; raises if the folder is missing, incomplete or altered."""
     sums = check_files(folder)
     for name in sums:
         check_digest(folder, name, sums, digest_of(folder, name))
@@ -265,7 +265,7 @@ def check_sums(folder: Path) -> dict[str, str]:
 
 
 def check_files(folder: Path) -> dict[str, str]:
-    """The sum that each file should have; refuse a folder that is missing or incomplete."""
+    """The expected checksum of each file; raises if the folder is missing or incomplete."""
     check_folder(folder)
     if not has_file(folder, SUMS):
         raise ModelFolderError(f"{folder} is not a model folder: it has no {SUMS}{what_else(folder)}")
@@ -285,7 +285,7 @@ def what_else(folder: Path) -> str:
 
 
 def glance_at(folder: Path) -> tuple[FolderSettings, int]:
-    """The settings and the bytes of all files, unless what can be seen without hashing shows damage."""
+    """The settings and the size in bytes, after every check that needs no checksum."""
     sums = check_files(folder)
     content = parse_description(folder, read_file(folder, CONFIG, MOST_SETTINGS))
     tokenizer_names(folder, content.model, sums)
@@ -296,7 +296,7 @@ def glance_at(folder: Path) -> tuple[FolderSettings, int]:
 def check_version(folder: Path, content: Any) -> None:
     version = content.get("format_version") if isinstance(content, dict) else None
     if type(version) is not int or version < 1:
-        raise ModelFolderError(f"{folder / CONFIG} is not that of a model: it has no format_version")
+        raise ModelFolderError(f"{folder / CONFIG} is not a model's config: it has no format_version")
     if version > FORMAT_VERSION:
         raise ModelFolderError(
             f"{folder} is of format {version}; this version of Regard reads up to {FORMAT_VERSION}. Update Regard."

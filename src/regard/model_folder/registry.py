@@ -53,16 +53,16 @@ def installed_models() -> list[InstalledModel]:
     """All installed models, the user's before the bundled ones, sorted by name."""
     named = os.environ.get(VARIABLE)
     if named and not os.path.lexists(named):
-        raise ConfigError(f"{VARIABLE} = {named}: there is no such folder; make it, or name another")
+        raise ConfigError(f"{VARIABLE} = {named}: there is no such folder; create it, or set {VARIABLE} to another")
     try:
         own = [] if not named else model_folders(Path(named))
     except ModelFolderError as error:
-        raise ConfigError(f"{VARIABLE} = {named}: {error}; make one, or name another") from None
+        raise ConfigError(f"{VARIABLE} = {named}: {error}; set {VARIABLE} to a folder of models") from None
     return [describe(path) for path in own] + [describe(path, bundled=True) for path in bundled_folders()]
 
 
 def model_folders(folder: Path) -> list[Path]:
-    """The folder itself or what in it is a model, or was meant to be; what is hidden is somebody's unfinished."""
+    """The folder itself or what in it may be a model; hidden folders are unfinished writes and are ignored."""
     check_folder(folder, "folder of models")
     if looks_like_model(folder):
         return [folder]
@@ -78,7 +78,7 @@ def looks_like_model(folder: Path) -> bool:
 
 
 def is_meant(path: Path) -> bool:
-    """Whether this may be a model, however damaged: a folder that begins like one, or what cannot be looked into."""
+    """Whether this may be a model, however damaged: a folder with one of its files, or no readable folder."""
     try:
         check_folder(path)
     except ModelFolderError:

@@ -1,11 +1,11 @@
-"""Files of weights: safetensors, in float32 or in half the space as bf16, without torch.
+"""The weights of a model: a safetensors file in float32 or bf16, read and written without torch.
 
-bf16 is the upper half of a float32: the same exponent, 8 bits of precision instead of 24. numpy knows no such type, so
-the halves go to and from the file as 16-bit integers; the rounding is to the nearest, and to the even one of two.
+bf16 is the upper half of a float32: the same exponent, 8 bits of precision instead of 24. numpy has no such type, so
+the halves are written and read as 16-bit integers; rounding is to nearest, ties to even.
 
-A file is read by its header: a JSON object that gives each tensor's type, shape and place. The header is checked as a
-whole, against the length of the file too, before memory for a single tensor is asked for. bf16 and float16 come back as
-float32, the other types as they are; a floating-point number that is NaN or infinite is refused.
+The header of a file is a JSON object that gives the type, shape and place of each tensor. It is checked as a whole,
+also against the length of the file, before memory for any tensor is allocated. bf16 and float16 are read as float32,
+other types as they are; NaN and infinity are refused.
 """
 
 from __future__ import annotations

@@ -12,23 +12,23 @@ from torch import nn
 from regard.config import FamilyConfig
 from regard.errors import ConfigError, ModelFolderError
 from regard.model_folder.folder import CONFIG, WEIGHTS, check_header, read_weights
-from regard.models.build import Kind, build_model, fitting
+from regard.models.build import Kind, build_model, require_kind
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 def read_model(folder: Path, config: FamilyConfig, kind: type[Kind], purpose: str) -> Kind:
-    """The model of `folder`, which must be of this kind, to be fit for `purpose`, a verb."""
+    """The model of `folder`, which must be of this class; `purpose` is a verb for the error, such as "translate"."""
     header = check_header(folder, config)
-    outline = fitting(build_outline(config, folder), kind, config, purpose)
+    outline = require_kind(build_outline(config, folder), kind, config, purpose)
     check_shapes(parameter_shapes(outline), header.shapes, folder)
-    model = fitting(build_model(config, initialise=False), kind, config, purpose)
+    model = require_kind(build_model(config, initialise=False), kind, config, purpose)
     set_weights(model, read_weights(folder))
     return model.eval().requires_grad_(False)
 
 
-def take_weights(model: nn.Module, folder: Path) -> None:
-    """Give a model the weights of a folder, which must all fit."""
+def load_weights(model: nn.Module, folder: Path) -> None:
+    """Load the weights of a folder into a model; all names and shapes must match."""
     weights = read_weights(folder)
     check_shapes(parameter_shapes(model), {name: array.shape for name, array in weights.items()}, folder)
     set_weights(model, weights)
