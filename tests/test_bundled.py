@@ -13,7 +13,7 @@ from regard.guards.checks import find_problems, is_severe
 from regard.guards.language_pair import find_language_pair
 from regard.model_folder.folder import PROBES, WEIGHTS, read_description
 from regard.model_folder.registry import BUNDLED, describe, installed_models, model_folders
-from regard.model_folder.weights import holds_bfloat16
+from regard.model_folder.weights import read_header
 from regard.train.probes import read_history
 
 MAX_BYTES = 20_000_000  # each
@@ -36,7 +36,7 @@ def test_each_is_complete_and_small_and_has_a_card(folder: Path) -> None:
     read_description(folder)
     model = describe(folder, bundled=True)
     assert model.size <= MAX_BYTES
-    assert holds_bfloat16(folder / WEIGHTS)
+    assert {tensor.type for tensor in read_header(folder, WEIGHTS).tensors.values()} == {"BF16"}
     assert model.head.licence
     assert "bleu" in {name.lower() for name in model.head.scores}
     assert (folder / PROBES).stat().st_size < 3_000_000
