@@ -153,7 +153,7 @@ def test_a_model_that_does_not_translate_takes_no_options_of_translation(
 ) -> None:
     model = make_model(tmp_path / "poet")
     config = model / "config.json"
-    config.write_text(config.read_text("utf-8").replace('"transformer"', '"gpt"'), "utf-8")
+    config.write_text(json.dumps(json.loads(config.read_text("utf-8")) | {"model": {"family": "gpt"}}), "utf-8")
     cases: dict[tuple[object, ...], str] = {
         ("--recipe", "r.toml", "--outputs", tmp_path / "out"): "--outputs has no effect",
         (

@@ -72,7 +72,7 @@ def test_from_start_to_ctrl_c(make_model: Any, tmp_path: Path) -> None:
 def test_installed_models_come_first_and_of_those_the_one_that_reads_the_text(babble: Path, tmp_path: Path) -> None:
     trained = shutil.copytree(babble / "zh-en", tmp_path / "run" / "model")
     poet = shutil.copytree(babble / "zh-en", tmp_path / "poet" / "model") / "config.json"
-    poet.write_text(poet.read_text("utf-8").replace('"transformer"', '"gpt"'), "utf-8")
+    poet.write_text(json.dumps(json.loads(poet.read_text("utf-8")) | {"model": {"family": "gpt"}}), "utf-8")
     for text, first, second in (("我爱你", "zh-en", "en-zh"), ("hello", "en-zh", "zh-en"), (None, "zh-en", "en-zh")):
         assert find_models(tmp_path, text) == [babble / first, babble / second, trained]
 
