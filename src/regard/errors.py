@@ -35,3 +35,15 @@ class TrainingDiverged(RegardError):  # noqa: N818
     """The loss is NaN or infinite."""
 
     code = 6
+
+
+class NetworkError(RegardError):
+    """A download that failed or was refused."""
+
+    code = 7
+
+    def __init__(self, message: str, *, temporary: bool = False, status: int | None = None) -> None:
+        """`temporary`: trying again may help; `status`: that of the HTTP response, if there was one."""
+        super().__init__(message)
+        self.temporary = temporary or (status is not None and status >= 500)
+        self.status = status
