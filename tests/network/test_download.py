@@ -137,13 +137,13 @@ def test_errors_of_the_server(web: Any, page: Any, tmp_path: Path) -> None:
 
 def test_nobody_answers(web: Any, tmp_path: Path) -> None:
     gone = RemoteFile("http://127.0.0.1:9/file", 1, "0" * 64)
-    with pytest.raises(NetworkError, match="127.0.0.1:9 cannot be reached: .*Check the network"):
+    with pytest.raises(NetworkError, match=r"127\.0\.0\.1:9 cannot be reached: .*Check the network"):
         download(gone, tmp_path / "file", pause=0)
 
 
 def test_a_full_disk(web: Any, page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     too_large = RemoteFile(f"{web.url}/file", 10**18, "0" * 64)
-    with pytest.raises(NetworkError, match="MB free, but .* needs 1,000,000,000,000 MB: make room"):
+    with pytest.raises(NetworkError, match=r"MB free, but .* needs 1,000,000,000,000 MB: make room"):
         download(too_large, tmp_path / "file")
     web.pages["/file"] = page(CONTENT)
     part = tmp_path / "file.part"

@@ -136,7 +136,7 @@ def weight_files(model: HubModel, allow_pickle: bool) -> list[str]:
         if names and is_pickle and not allow_pickle:
             raise NetworkError(
                 f"{model.name} has its weights only as {whole}, a pickle. Regard reads only tensors from it "
-                "and runs no code; to download it, add --allow-pickle, or name a revision with safetensors: OWNER/NAME@REVISION"
+                "and runs no code. Add --allow-pickle, or name a revision with safetensors: OWNER/NAME@REVISION"
             )
         if names:
             return names
