@@ -187,6 +187,7 @@ def random_model(tmp_path: Path, reverse_vocabulary: SentencePieceModel) -> Rand
 def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package without models, and no folder of the user's."""
     monkeypatch.setattr(registry, "BUNDLED", tmp_path / "no bundled models")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "no share"))
     monkeypatch.delenv("REGARD_MODELS", raising=False)
     monkeypatch.delenv("REGARD_MODEL", raising=False)
 

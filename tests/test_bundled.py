@@ -20,8 +20,9 @@ MAX_BYTES = 20_000_000  # each
 
 
 @pytest.fixture(scope="module")
-def bundled() -> Iterator[Translator]:
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Translator]:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("share")))
         patch.delenv("REGARD_MODELS", raising=False)
         yield Translator()
 

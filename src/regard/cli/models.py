@@ -1,4 +1,4 @@
-"""`regard models`: list the installed models."""
+"""`regard models`: list, download, show and remove installed models."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ if TYPE_CHECKING:
     from regard.model_folder.registry import InstalledModel
 
 
-@click.command("models", short_help="List the installed models.")
+@click.group("models", short_help="List, download and remove models.", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool) -> None:
-    """List the installed models: name, languages, size, scores, licence.
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> None:
+    """List the installed models: name, languages, size, scores, licence. With a subcommand: get, show, remove.
 
-    Installed are the model folders in the folder REGARD_MODELS, and those that come with Regard. For a language pair,
-    regard translate uses the first in the list. --model accepts the name of any of them.
+    Installed are the model folders in the folder REGARD_MODELS (or ~/.local/share/regard/models), and those that come
+    with Regard. For a language pair, regard translate uses the first in the list. --model accepts the name of any.
 
     \b
     Examples:
       regard models
-      regard models --json
-      REGARD_MODELS=~/models regard models
+      regard models get Helsinki-NLP/opus-mt-en-de --allow-pickle
+      regard translate "Two dogs run." --model opus-mt-en-de
+      regard models remove opus-mt-en-de
     """
+    if context.invoked_subcommand:
+        return
     from regard.model_folder.registry import HOW_TO_GET_ONE, installed_models
 
     models = installed_models()
@@ -38,6 +42,67 @@ def command(as_json: bool) -> None:
         from regard.cli.params import open_console, rendered
 
         click.echo(rendered(open_console(), table_of(models)), nl=False)
+
+
+@command.command("get")
+@click.argument("address", metavar="OWNER/NAME[@REVISION]")
+@click.option("--name", default="", show_default="NAME", help="Name of the installed model.")
+@click.option("--allow-pickle", is_flag=True, help="Read pytorch_model.bin, a pickle: tensors only, no code is run.")
+def get(address: str, name: str, allow_pickle: bool) -> None:
+    """Download a model of the Hugging Face Hub, verify it, and install it.
+
+    Only the files that Regard needs are downloaded; sizes and checksums are verified. An interrupted download is
+    resumed by the same command. HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN, HF_TOKEN_PATH and HF_HOME are respected.
+
+    \b
+    Examples:
+      regard models get google-t5/t5-small
+      regard models get Helsinki-NLP/opus-mt-zh-en@refs/pr/23 --name zh-en-large
+    """
+    from regard.cli.downloads import DownloadBars
+    from regard.interop.huggingface.fetch import fetch_model
+    from regard.model_folder.registry import new_folder
+    from regard.network.hub import parse_address
+    from regard.pipelines.trial import try_model
+
+    target = new_folder(name or parse_address(address)[0].split("/")[-1])
+    with DownloadBars() as bars:
+        imported = fetch_model(address, target, allow_pickle, bars.say, bars.update, try_model)
+    click.echo(f"installed {target.name}: {imported.description.model.use}", err=True)
+    click.echo(f"try it: {imported.description.model.use.command} --model {target.name}")
+
+
+@command.command("show")
+@click.argument("name")
+def show(name: str) -> None:
+    """Print the model card of an installed model, and where it is."""
+    from regard.errors import ConfigError
+    from regard.model_folder.files import MOST_SETTINGS, has_file, read_file
+    from regard.model_folder.folder import CARD
+    from regard.model_folder.registry import installed_models
+
+    found = [model for model in installed_models() if model.name == name]
+    if not found:
+        raise ConfigError(f"no model {name!r} is installed; regard models lists the installed models")
+    [model, *_] = found
+    click.echo(f"{model.folder}: {model.problem or f'{model.size:,} bytes'}")
+    if not model.problem and has_file(model.folder, CARD):
+        click.echo(read_file(model.folder, CARD, MOST_SETTINGS).decode("utf-8", errors="replace"))
+
+
+@command.command("remove")
+@click.argument("name")
+def remove(name: str) -> None:
+    """Delete an installed model from the folder of your models."""
+    from regard.model_folder.atomic import remove_folder
+    from regard.model_folder.registry import find_own
+
+    folder = find_own(name)
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        remove_folder(folder)
+    click.echo(f"removed {folder}")
 
 
 def describe(model: InstalledModel) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The registry of installed models: the bundled ones and the user's own. Listing them needs no torch.
 
 The user's models are the subfolders of the folder in the environment variable REGARD_MODELS, or that folder itself if
-it is a model folder. They come before the bundled models. A damaged model is listed with the reason, and never
-selected.
+it is a model folder; without the variable, those in $XDG_DATA_HOME/regard/models (~/.local/share/regard/models). They
+come before the bundled models. A damaged model is listed with the reason, and never selected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 TRANSLATORS = tuple(kind.family for kind in get_args(TranslationConfig))
 HOW_TO_GET_ONE = (
     "give a model folder with --model or REGARD_MODEL, or put one into the folder REGARD_MODELS; "
-    "regard train and regard import write model folders"
+    "regard train and regard import write model folders, and regard models get downloads one"
 )
 
 
@@ -49,16 +49,46 @@ class InstalledModel:
         return all(wanted is None or same_language(has, wanted) for has, wanted in pairs)
 
 
+def own_models() -> Path:
+    """The folder of the user's models."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "regard" / "models"
+
+
 def installed_models() -> list[InstalledModel]:
     """All installed models, the user's before the bundled ones, sorted by name."""
-    named = os.environ.get(VARIABLE)
-    if named and not os.path.lexists(named):
+    named, folder = os.environ.get(VARIABLE), own_models()
+    if named and not os.path.lexists(folder):
         raise ConfigError(f"{VARIABLE} = {named}: there is no such folder; create it, or set {VARIABLE} to another")
     try:
-        own = [] if not named else model_folders(Path(named))
+        own = model_folders(folder) if os.path.lexists(folder) else []
     except ModelFolderError as error:
-        raise ConfigError(f"{VARIABLE} = {named}: {error}; set {VARIABLE} to a folder of models") from None
+        raise ConfigError(f"{folder}: {error}; set {VARIABLE} to a folder of models") from None
     return [describe(path) for path in own] + [describe(path, bundled=True) for path in bundled_folders()]
+
+
+def new_folder(name: str) -> Path:
+    """Where a model of this name is to be installed; an error if there is one already."""
+    if not name or Path(name).name != name or name.startswith("."):
+        raise ConfigError(f"{name!r} cannot be the name of a model: it must be that of a folder")
+    folder = own_models() / name
+    if looks_like_model(own_models()):
+        raise ConfigError(f"{VARIABLE} = {own_models()} is a single model: set it to a folder of models")
+    if os.path.lexists(folder):
+        raise ModelFolderError(f"{folder} exists already; remove it with: regard models remove {name}")
+    return folder
+
+
+def find_own(name: str) -> Path:
+    """The folder of an installed model that may be removed."""
+    for model in installed_models():
+        if model.name == name and not model.bundled:
+            return model.folder
+        if model.name == name:
+            raise ConfigError(f"{name} comes with Regard and cannot be removed")
+    raise ConfigError(f"no model {name!r} is installed; regard models lists the installed models")
 
 
 def model_folders(folder: Path) -> list[Path]:

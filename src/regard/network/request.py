@@ -13,7 +13,6 @@ import urllib.request
 from collections.abc import Mapping
 from typing import IO, Any
 
-from regard import __version__
 from regard.errors import NetworkError
 
 MAX_REDIRECTS = 5
@@ -36,7 +35,7 @@ def open_url(
     Content is asked for as it is, not compressed: with compression, servers ignore a `Range`.
     """
     opener = urllib.request.build_opener(_NoRedirects)
-    sent = {"User-Agent": f"regard/{__version__}", "Accept-Encoding": "identity", **(headers or {})}
+    sent = {"User-Agent": "regard", "Accept-Encoding": "identity", **(headers or {})}
     first, current = check_url(url), url
     for _ in range(MAX_REDIRECTS + 1):
         here = check_url(current)

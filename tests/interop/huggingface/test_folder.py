@@ -124,6 +124,26 @@ def test_a_pickle_is_not_opened(plain: Path, name: str) -> None:
         HuggingFaceFolder(plain).tensors()
 
 
+def test_code_in_an_allowed_pickle_is_not_run(plain: Path) -> None:
+    (plain / "model.safetensors").unlink()
+    (plain / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Dangerous()}, protocol=2))
+    with pytest.raises(ModelFolderError, match=r"pytorch_model\.bin is not a pickle of tensors only"):
+        HuggingFaceFolder(plain, allow_pickle=True).tensors()
+    torch.save([1, 2], plain / "pytorch_model.bin")
+    with pytest.raises(ModelFolderError, match="is not a dictionary of named tensors"):
+        HuggingFaceFolder(plain, allow_pickle=True).tensors()
+
+
+def test_tensors_of_an_allowed_pickle(plain: Path) -> None:
+    tensors = load_file(plain / "model.safetensors")
+    (plain / "model.safetensors").unlink()
+    torch.save(tensors, plain / "pytorch_model.bin")
+    found = HuggingFaceFolder(plain, allow_pickle=True).tensors()
+    assert sorted(found.names()) == sorted(tensors)
+    for name in found.names():
+        np.testing.assert_array_equal(found.take(name), tensors[name].float().numpy())
+
+
 def test_an_index_that_names_a_pickle(plain: Path) -> None:
     (plain / "model.safetensors").rename(plain / "some.bin")
     (plain / "model.safetensors.index.json").write_text('{"weight_map": {"a": "some.bin"}}')

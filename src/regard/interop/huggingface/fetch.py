@@ -19,12 +19,19 @@ from regard.network.hub import HubModel, access_token, find_model, needed_files,
 Progress = Callable[[str, int, int], None]  # file, bytes that have arrived, bytes of the file
 
 
-def fetch_model(address: str, target: Path, allow_pickle: bool, say: Say, progress: Progress) -> Imported:
+def fetch_model(
+    address: str,
+    target: Path,
+    allow_pickle: bool,
+    say: Say,
+    progress: Progress,
+    trial: Callable[[Path], object],
+) -> Imported:
     """Write the model `OWNER/NAME` or `OWNER/NAME@REVISION` of the hub to the new folder `target`."""
     name, revision = parse_address(address)
     model = find_model(name, revision)
     source = fetch_files(model, needed_files(model, allow_pickle), progress)
-    imported = import_folder(source, target, say, origin=f"{model.name}, commit {model.commit}")
+    imported = import_folder(source, target, say, trial, allow_pickle, origin=f"{model.name}, commit {model.commit}")
     shutil.rmtree(source)
     return imported
 

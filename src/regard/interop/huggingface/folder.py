@@ -4,8 +4,8 @@
     generation_config.json         decoding settings; optional
     model.safetensors              or model.safetensors.index.json and the shards that it lists
 
-A pickle (pytorch_model.bin) is never opened: it can run code. Files may be links into the cache that the hub's own
-download tool keeps (snapshots/REVISION/NAME leads to blobs/HASH), but not anywhere else.
+A pickle (pytorch_model.bin) is opened only with `allow_pickle`, and only tensors are read from it. Files may be links
+into the cache of the hub's own download tool (snapshots/REVISION/NAME leads to blobs/HASH), but not anywhere else.
 
 A converter takes every tensor by its name or discards it explicitly. A tensor that remains is an error: the converted
 model would not compute what the original computes.
@@ -24,16 +24,17 @@ import numpy as np
 from regard.config import build
 from regard.config.parsing import shown
 from regard.errors import ConfigError, ModelFolderError
+from regard.interop.huggingface.pickled import PICKLED, PICKLED_INDEX, read_pickled
 from regard.model_folder import weights as weights_file
-from regard.model_folder.files import MOST_TEXT, check_folder, has_file, parse_file, read_file
+from regard.model_folder.files import MOST_TEXT, check_folder, has_file, open_file, parse_file, read_file
 from regard.model_folder.folder import ModelDescription
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 SAFE, INDEX = "model.safetensors", "model.safetensors.index.json"
 OTHER_FORMATS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack", "*.ot", "*.onnx", "*.gguf")
-SAVE_AGAIN = (
-    "get the folder's safetensors files (many repositories have them in a branch), or convert it where you trust it: "
-    "AutoModel.from_pretrained(folder).save_pretrained(new_folder) of the transformers library"
+HOW_TO_READ_IT = (
+    "get the folder's safetensors files (many repositories have them in a branch), or, for pytorch_model.bin, add "
+    "--allow-pickle: then only tensors are read from it, and no code is run"
 )
 LARGEST_REAL = 1e30
 LARGEST_NUMBER = 100_000_000  # of any setting: vocabularies, lengths and sizes of layers are far below it
@@ -53,9 +54,9 @@ class Imported:
 class HuggingFaceFolder:
     """A folder with its settings; tensors are read on demand."""
 
-    def __init__(self, path: Path, say: Say = lambda text: None) -> None:
+    def __init__(self, path: Path, say: Say = lambda text: None, allow_pickle: bool = False) -> None:
         check_folder(path, "folder")
-        self.path, self.say = path, say
+        self.path, self.say, self.allow_pickle = path, say, allow_pickle
         self.linked = [path.parent.parent / "blobs"] if path.parent.name == "snapshots" else []
         self.config = HuggingFaceConfig(self.json(CONFIG), path / CONFIG)
         self.generation = self.optional_config(GENERATION)
@@ -84,12 +85,16 @@ class HuggingFaceFolder:
         if self.has(SAFE):
             return HuggingFaceTensors(self.read_file_of_weights(SAFE), self.path)
         if self.has(INDEX):
-            return HuggingFaceTensors(self.read_shards(), self.path)
+            return HuggingFaceTensors(self.read_shards(INDEX, ".safetensors", self.read_file_of_weights), self.path)
+        if self.allow_pickle and self.has(PICKLED):
+            return HuggingFaceTensors(self.read_pickled(PICKLED), self.path)
+        if self.allow_pickle and self.has(PICKLED_INDEX):
+            return HuggingFaceTensors(self.read_shards(PICKLED_INDEX, ".bin", self.read_pickled), self.path)
         others = sorted(path.name for path in self.path.iterdir() if any(map(path.match, OTHER_FORMATS)))
         if others:
             raise ModelFolderError(
                 f"{self.path} has no {SAFE}, and Regard does not open {others[0]}: such a file may be a pickle, which "
-                f"can run code. Instead, {SAVE_AGAIN}"
+                f"can run code. Instead, {HOW_TO_READ_IT}"
             )
         raise ModelFolderError(f"{self.path} has no weights: neither {SAFE} nor {INDEX}; download the folder again")
 
@@ -102,24 +107,33 @@ class HuggingFaceFolder:
         weights_file.check_finite({tensor: found[tensor] for tensor in wide}, self.path / name)
         return found
 
-    def read_shards(self) -> dict[str, np.ndarray]:
+    def read_pickled(self, name: str) -> dict[str, np.ndarray]:
+        """The tensors of a pickle, which must be a file of this folder."""
+        with open_file(self.path, name, self.linked) as file:
+            found = read_pickled(file, self.path / name)
+        weights_file.check_finite(found, self.path / name)
+        return found
+
+    def read_shards(
+        self, index: str, ending: str, read: Callable[[str], dict[str, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
         """The tensors of several files; each must be in the file that the index gives."""
-        listed, where = self.json(INDEX).get("weight_map"), self.path / INDEX
+        listed, where = self.json(index).get("weight_map"), self.path / index
         if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
             raise ModelFolderError(f"{where} is not an index of weights: it has no weight_map")
         found: dict[str, np.ndarray] = {}
         for name in sorted(set(listed.values())):
-            if Path(name).name != name or not name.endswith(".safetensors"):
-                raise ModelFolderError(f"{where} names {name!r}, which is not a safetensors file of this folder")
+            if Path(name).name != name or not name.endswith(ending):
+                raise ModelFolderError(f"{where} names {name!r}, which is not a {ending[1:]} file of this folder")
             if not self.has(name):
-                raise ModelFolderError(f"{self.path} is incomplete: {INDEX} names {name}, which is missing")
-            tensors = self.read_file_of_weights(name)
+                raise ModelFolderError(f"{self.path} is incomplete: {index} names {name}, which is missing")
+            tensors = read(name)
             if other := next((tensor for tensor in tensors if listed.get(tensor) != name), None):
                 raise ModelFolderError(f"{where} does not say that {other[:80]!r} is in {name}, where it is")
             found.update(tensors)
         missing = sorted(listed.keys() - found.keys())
         if missing:
-            raise ModelFolderError(f"{self.path} is incomplete: no file of {INDEX} has {missing[0]}")
+            raise ModelFolderError(f"{self.path} is incomplete: no file of {index} has {missing[0]}")
         return found
 
 

@@ -30,18 +30,21 @@ def import_folder(
     target: Path,
     say: Say = lambda text: None,
     trial: Callable[[Path], object] = lambda folder: None,
+    allow_pickle: bool = False,
+    origin: str = "",
 ) -> Imported:
     """Write the model of `source` to the new folder `target`; `say` receives messages for the user.
 
     `trial` uses the model before the folder gets its name (`pipelines/trial.py`); what it raises ends the import.
+    `origin`: where the folder comes from, for the model card; empty: its name.
     """
     if target.exists():
         raise ModelFolderError(f"{target} exists already; name another folder")
-    imported = convert(HuggingFaceFolder(source, say))
+    imported = convert(HuggingFaceFolder(source, say, allow_pickle))
     check_fit(imported.description.model, imported.weights, source)
     check_finite(imported.weights, source)
     with atomic_folder(target) as temporary:
-        write_model(temporary, imported.description, imported.weights, card(source, imported))
+        write_model(temporary, imported.description, imported.weights, card(origin or source.resolve().name, imported))
         try:
             check_tokenizer(source, read_description(temporary))
             trial(temporary)
@@ -78,13 +81,13 @@ def check_fit(config: FamilyConfig, weights: Mapping[str, np.ndarray], source: P
     check_shapes(expected, {name: array.shape for name, array in weights.items()}, source)
 
 
-def card(source: Path, imported: Imported) -> str:
+def card(origin: str, imported: Imported) -> str:
     """The model card of an imported model."""
     described = imported.description
     pair = f"{described.src_lang or '?'} → {described.tgt_lang or '?'}"
     return (
-        f"# {source.resolve().name}\n\n"
-        f"A model of the family {described.model.family}, imported from a Hugging Face folder of that name.\n"
+        f"# {origin}\n\n"
+        f"A model of the family {described.model.family}, imported from the Hugging Face format.\n"
         + (f"Languages: {pair}.\n" if described.src_lang or described.tgt_lang else "")
         + "Data, licence and scores: see where the folder comes from.\n"
     )
