@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from collections.abc import Callable, Iterator
@@ -16,8 +17,10 @@ from hypothesis import settings
 from regard.config import DecodeConfig, FamilyConfig, TransformerConfig, convert
 from regard.config.recipe import run_from_dict
 from regard.data.toy import WORDS
+from regard.kernels.store import VARIABLE as KERNELS_VARIABLE
+from regard.kernels.store import kernels_folder
 from regard.model_folder import registry
-from regard.model_folder.atomic import atomic_folder, default_cache
+from regard.model_folder.atomic import atomic_folder, make_private_folder
 from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.build import build_model
 from regard.models.transformer import Transformer
@@ -30,7 +33,6 @@ from regard.train import launch
 from regard.train.reports import StepReport, ValidationReport
 from regard.train.run_folder import RunFolder
 
-COMPILED = default_cache() / "native"  # before a test sets REGARD_CACHE
 REVERSE_WORDS = WORDS[:16]
 CHINESE_AND_ENGLISH = [
     *("我爱你。", "我有三个苹果，你要不要？", "图书馆在哪里？", "他说：“今天很热。”", "她昨天去了北京。"),
@@ -41,21 +43,21 @@ CHINESE_AND_ENGLISH = [
 def pytest_configure() -> None:
     """A shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt and wait for."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Compiling takes half a minute: tests and their processes share the kernels, whatever cache they have.
+    os.environ.setdefault(KERNELS_VARIABLE, str(kernels_folder()))
     settings.register_profile("regard", deadline=None)  # a busy machine is no failure
     settings.load_profile("regard")
 
 
-def cache_with_kernels(folder: Path) -> Path:
-    """A cache that is empty except for the compiled kernels, which take half a minute to compile."""
-    COMPILED.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "native").symlink_to(COMPILED)
+def new_empty_cache(folder: Path) -> Path:
+    """A cache without anything; the compiled kernels are not in it (pytest_configure)."""
+    make_private_folder(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
 def new_cache() -> Callable[[Path], Path]:
-    return cache_with_kernels
+    return new_empty_cache
 
 
 class Silence:
@@ -110,7 +112,7 @@ def train_reversing(folder: Path, model: dict[str, Any], train: dict[str, Any]) 
         }
     )
     with pytest.MonkeyPatch.context() as patch, one_thread():
-        patch.setenv("REGARD_CACHE", str(cache_with_kernels(folder / "cache")))
+        patch.setenv("REGARD_CACHE", str(new_empty_cache(folder / "cache")))
         outcome = launch.start(run, RunFolder(folder / "run"), Silence())
     assert outcome.model is not None
     return outcome.model

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +17,14 @@ from regard.model_folder.atomic import (
     atomic_file,
     atomic_folder,
     atomic_write,
+    cache_files,
     publish_folder,
     remove_folder,
     remove_leftovers,
     swap,
+    swap_by_two_renames,
     temporary_cache_folder,
+    temporary_name,
 )
 
 
@@ -97,11 +104,12 @@ def test_when_the_new_cannot_be_put_in_place_the_old_comes_back(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("renames", [1, 2])
-def test_killed_while_replacing_it_has_the_old_or_the_new(tmp_path: Path, renames: int) -> None:
-    """A process that ends, as by kill -9, just after its first or second rename."""
-    place = tmp_path / "place"
-    place.mkdir()
-    (place / "old").write_text("old")
+def test_killed_between_two_renames_it_has_the_old_or_the_new(tmp_path: Path, renames: int) -> None:
+    """A process that ends, as by kill -9, just after its first or second rename, where names cannot be exchanged."""
+    place, new = tmp_path / "place", tmp_path / ".tmp-place-1"
+    for folder, name in ((place, "old"), (new, "new")):
+        folder.mkdir()
+        (folder / name).write_text(name)
     child = os.fork()
     if child == 0:
         done = 0
@@ -117,8 +125,7 @@ def test_killed_while_replacing_it_has_the_old_or_the_new(tmp_path: Path, rename
 
         try:
             Path.rename = ending  # type: ignore[method-assign,assignment]
-            with atomic_folder(place, replace=True) as folder:
-                (folder / "new").write_text("new")
+            swap_by_two_renames(place, new)
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
@@ -126,6 +133,118 @@ def test_killed_while_replacing_it_has_the_old_or_the_new(tmp_path: Path, rename
     remove_leftovers(tmp_path)
     assert names(tmp_path) == ["place"]
     assert names(place) == (["old"] if renames == 1 else ["new"])
+
+
+def replace_again_and_again(place: Path, times: int) -> None:
+    for _ in range(times):
+        with atomic_folder(place, replace=True) as folder:
+            (folder / "first").write_text(folder.name)
+            (folder / "second").write_text(folder.name)
+
+
+READER = """
+import os, sys
+opened = 0
+place = sys.argv[1]
+print("ready", flush=True)
+while not os.path.exists(place + ".end"):
+    os.close(os.open(place, os.O_RDONLY | os.O_DIRECTORY))
+    opened += 1
+print(opened)
+"""
+
+
+def test_a_folder_is_never_missing_while_it_is_replaced(tmp_path: Path) -> None:
+    """A process that opens it in a loop."""
+    place = tmp_path / "model"
+    replace_again_and_again(place, 1)
+    command = [sys.executable, "-c", READER, str(place)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "ready\n"
+        replace_again_and_again(place, 150)
+        (tmp_path / "model.end").write_text("")
+        said, errors = reader.communicate()
+    assert (reader.returncode, errors) == (0, "")
+    assert int(said) > 0
+    assert names(tmp_path) == ["model", "model.end"]
+
+
+@pytest.mark.parametrize("after", range(1, 11))
+def test_killed_at_any_moment_it_has_the_old_or_the_new(tmp_path: Path, after: int) -> None:
+    place = tmp_path / "place"
+    replace_again_and_again(place, 1)
+    progress, report = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            while True:
+                replace_again_and_again(place, 1)
+                os.write(report, b"1")
+        finally:
+            os._exit(1)
+    for _ in range(after):
+        os.read(progress, 1)
+    os.kill(child, signal.SIGKILL)  # while it replaces once more
+    os.waitpid(child, 0)
+    for handle in (progress, report):
+        os.close(handle)
+    assert (place / "first").read_text() == (place / "second").read_text()
+    replace_again_and_again(place, 1)  # which deletes what the killed process left
+    assert names(tmp_path) == ["place"]
+
+
+def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
+    """Two at once, as two commands with one output: each has a folder of its own, and the last one stays."""
+    with atomic_folder(tmp_path / "place", replace=True) as first:
+        (first / "first").write_text("first")
+        replace_again_and_again(tmp_path / "place", 1)
+        remove_leftovers(tmp_path)
+        assert names(first) == ["first"]
+    assert names(tmp_path) == ["place"]
+    assert names(tmp_path / "place") == ["first"]
+
+
+def test_temporary_names_are_random_and_follow_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link of the very name, as one who guesses it would put there: it is an error, and the target stays."""
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("untouched")
+    tokens = {temporary_name(tmp_path / "file").name for _ in range(1000)}
+    assert len(tokens) == 1000
+    assert all(len(token) == len(".tmp-file-") + 16 for token in tokens)
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "guessed")
+    link = tmp_path / ".tmp-file-guessed"
+    link.symlink_to(victim / "file")
+    with pytest.raises(FileExistsError):
+        atomic_write(tmp_path / "file", b"new")
+    link.unlink()
+    link.symlink_to(victim)
+    for writing in (atomic_file, atomic_folder):
+        with pytest.raises(FileExistsError), writing(tmp_path / "file"):
+            pytest.fail("it was opened")
+    assert names(victim) == ["file"]
+    assert (victim / "file").read_text() == "untouched"
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "file").write_text("untouched")
+    (tmp_path / "model").symlink_to(tmp_path / "real")
+    replace_again_and_again(tmp_path / "model", 1)
+    assert not (tmp_path / "model").is_symlink()
+    assert names(tmp_path) == ["model", "real"]
+    assert names(tmp_path / "real") == ["file"]
+
+
+def test_only_the_owner_may_read_a_cache(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        cache_files(tmp_path / "a" / "b" / "entry", {"file": b"x"})
+    finally:
+        os.umask(before)
+    for folder in ("a", "a/b", "a/b/entry"):
+        assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROBE_SIZE = 1024
 PROBE_SECONDS = 0.3
-VARIABLES = ("REGARD_MODEL", "REGARD_MODELS", "REGARD_DATA", "REGARD_CACHE")
+VARIABLES = ("REGARD_MODEL", "REGARD_MODELS", "REGARD_DATA", "REGARD_CACHE", "REGARD_KERNELS")
 EXTRAS = {"matplotlib": "plot", "zstandard": "zstd"}
 
 
@@ -80,6 +80,7 @@ def computing() -> dict[str, Any]:
 
     from regard.cli.speed_estimate import Machine, estimate_speeds
     from regard.core.precision import choose_dtype, cpu_has_vnni, cpu_matrix_units, takes_int8
+    from regard.kernels.bindings import ENGINE, MEMORY, TRAINING
     from regard.kernels.loader import NoKernelsError, load
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -87,9 +88,9 @@ def computing() -> dict[str, Any]:
     chosen = choose_dtype("auto", device)
     speed = {name: gigaflops(getattr(torch, name), device) for name in ("float32", "bfloat16")}
     precision = "int8" if takes_int8("auto", device) else str(chosen).removeprefix("torch.")
+    no_kernels, not_stored = None, None
     try:
-        load()
-        no_kernels = None
+        not_stored = next(filter(None, [load(wanted).not_stored for wanted in (TRAINING, ENGINE, MEMORY)]), None)
     except NoKernelsError as error:
         no_kernels = str(error)
     kernels, threads = no_kernels is None, torch.get_num_threads()
@@ -104,6 +105,7 @@ def computing() -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "native_kernels": kernels,
         "no_kernels_reason": no_kernels,
+        "kernels_not_stored_reason": not_stored,
         "matrix_units": units or None,
         "precision": precision,
         "precision_reason": reason(device.type, units, precision),
@@ -193,7 +195,7 @@ def readable(found: dict[str, Any]) -> str:
         "GPU": found["gpu"] or "none",
         "matrix units": found["matrix_units"] or "none (neither AMX nor AVX512-BF16)",
         "precision": f"{found['precision']}, because {found['precision_reason']}",
-        "C++ kernels": "in use" if found["native_kernels"] else f"not in use: {found['no_kernels_reason']}",
+        "C++ kernels": kernels_line(found),
         "matrix products": speeds,
         **{name: "not set" if value is None else value for name, value in found["variables"].items()},
         **{
@@ -202,6 +204,13 @@ def readable(found: dict[str, Any]) -> str:
         },
     }
     return f"{table(lines)}\n\n{readable_estimates(found['expect'])}"
+
+
+def kernels_line(found: dict[str, Any]) -> str:
+    if not found["native_kernels"]:
+        return f"not in use: {found['no_kernels_reason']}"
+    not_stored = found["kernels_not_stored_reason"]
+    return "in use" if not_stored is None else f"in use, but compiled again by every process: {not_stored}"
 
 
 def readable_estimates(estimates: list[dict[str, Any]]) -> str:

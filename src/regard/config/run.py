@@ -123,7 +123,7 @@ class TrainConfig:
     mask_probability: float = setting(0.15, low=0.01, high=0.9, formerly="masked")
     ema: float = setting(0.0, low=0.0, below=1.0)  # decay of the averaged weights; 0: off
     precision: Precision = "auto"
-    threads: int = setting(0, low=0)  # 0: every core
+    threads: int = setting(0, low=0, high=1024)  # 0: every core; many thousands crash OpenMP
     log_every: int = setting(50, low=1)  # steps
     validate_every: int = setting(0, low=0)  # steps; 0: at the end of each epoch
     checkpoint_every: int = setting(0, low=0)  # steps; 0: at each validation

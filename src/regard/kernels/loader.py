@@ -1,103 +1,37 @@
-"""Compile, load and check the C++ kernels: once per machine, stored in the cache, loaded on first use.
+"""The C++ kernels: compiled once per machine, stored in the cache, checked and loaded on first use.
 
-Without a compiler everything still works: `library()` is None, and every caller has a fallback (bindings.py lists
-them). `REGARD_NATIVE=0` switches the kernels off. Compiling is logged, and the command prints it.
+Without them everything still works: `library()` is None, a warning in the log says why, and every caller has a fallback
+(bindings.py lists them). `REGARD_NATIVE=0` switches the kernels off. Compiling is logged, and the command prints it.
 
-A library is refused, with a warning in the log, if a structure or a function is not as bindings.py has it.
+A new library is first tried in a child process (trial.py). Where nothing can be stored, or what is stored could have
+been written by somebody else, it is compiled into a temporary folder for this process alone. A library is refused if a
+structure or a function is not as bindings.py has it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import hashlib
 import logging
 import os
-import platform
-import shutil
-import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from regard.kernels import store
 from regard.kernels.bindings import SUFFIXES, TRAINING, Library
-from regard.model_folder.atomic import atomic_file, default_cache
+from regard.kernels.compiler import compile_to, find_compiler, fingerprint
+from regard.kernels.native_library import NativeLibrary, NoKernelsError, RefusedLibraryError, open_handle
+from regard.kernels.trial import try_in_child
 
-HEADERS = Path(__file__).parent
-# Not -ffast-math: masks need infinities. These let sums be vectorised.
-FLAGS = (
-    *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
-    *("-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros"),
-    "-Wno-psabi",  # no vector crosses the boundary of a library, so their calling convention does not matter
-)
-# `Status` of boundary.h: the exception that Python raises for it.
-STATUS_ERRORS = {1: MemoryError, 2: IndexError, 3: ValueError}
+__all__ = ["NativeLibrary", "NoKernelsError", "RefusedLibraryError", "kernel", "library", "load", "random_seed"]
 
 LOG = logging.getLogger(__name__)
-
-
-class NoKernelsError(Exception):
-    """The kernels are not available; the message says why."""
-
-
-class RefusedLibraryError(NoKernelsError):
-    """A library does not match bindings.py."""
-
-
-class NativeLibrary:
-    """A loaded library whose structures have been checked: `library["name"](…)` calls `regard_name`."""
-
-    def __init__(self, compiled: ctypes.CDLL, expected: Library) -> None:
-        for structure in expected.structures:
-            check_layout(compiled, structure)
-        self.last_error = find(compiled, "regard_last_error")
-        self.last_error.restype, self.last_error.argtypes = ctypes.c_char_p, ()
-        self.functions = {}
-        for name, arguments in expected.functions.items():
-            function = find(compiled, f"regard_{name}")
-            function.argtypes = arguments
-            if name in expected.returning_nothing:
-                function.restype = None
-            else:
-                function.restype, function.errcheck = ctypes.c_int32, self.check
-            self.functions[name] = function
-
-    def __getitem__(self, name: str) -> Any:
-        return self.functions[name]
-
-    def check(self, status: int, function: Any, arguments: tuple[Any, ...]) -> None:
-        """Raise what a call's status means."""
-        if status != 0:
-            message = (self.last_error() or b"").decode(errors="replace")
-            raise STATUS_ERRORS.get(status, RuntimeError)(f"{message} (in {function.__name__})")
-
-
-def find(compiled: ctypes.CDLL, name: str) -> Any:
-    try:
-        return getattr(compiled, name)
-    except AttributeError:
-        raise RefusedLibraryError(f"the compiled library has no function {name}") from None
-
-
-def layout(structure: type[ctypes.Structure]) -> list[int]:
-    """Size, then offset and size of every field, as EXPORT_LAYOUT of boundary.h lists them."""
-    fields = [getattr(structure, description[0]) for description in structure._fields_]
-    return [ctypes.sizeof(structure), *(number for field in fields for number in (field.offset, field.size))]
-
-
-def check_layout(compiled: ctypes.CDLL, structure: type[ctypes.Structure]) -> None:
-    """Refuse a library that has another layout of a structure than ctypes."""
-    ask = find(compiled, f"regard_layout_{structure.__name__}")
-    ask.restype, ask.argtypes = ctypes.c_int64, (ctypes.POINTER(ctypes.POINTER(ctypes.c_int64)),)
-    numbers = ctypes.POINTER(ctypes.c_int64)()
-    count = ask(ctypes.byref(numbers))
-    theirs, ours = numbers[:count], layout(structure)
-    if theirs != ours:
-        raise RefusedLibraryError(
-            f"the structure {structure.__name__} has another layout in C++ than in Python: "
-            f"size, offsets and sizes of the fields are {theirs} and {ours}"
-        )
+# Open files of loaded libraries, by device and inode, which must stay open (native_library.open_handle).
+_open: dict[tuple[int, int], int] = {}
+# Those that are not stored, by fingerprint, and why.
+_for_this_process: dict[str, tuple[int, str]] = {}
 
 
 @functools.cache
@@ -105,54 +39,80 @@ def library(wanted: Library = TRAINING) -> NativeLibrary | None:
     """The compiled kernels, or None where they are not available: the caller then takes its fallback."""
     try:
         return load(wanted)
-    except RefusedLibraryError as error:
-        LOG.warning("the kernels of %s are not used: %s", wanted.source.name, error)
+    except NoKernelsError as error:
+        warn_once(f"the C++ kernels of {wanted.source.name} are not used, and Regard is slower without them: {error}")
         return None
-    except NoKernelsError:
-        return None
+
+
+@functools.cache
+def warn_once(message: str) -> None:
+    LOG.warning("%s", message)
 
 
 def load(wanted: Library = TRAINING) -> NativeLibrary:
     """The compiled kernels, compiled now if they are not in the cache."""
-    source, flags = wanted.source, wanted.flags
     if os.environ.get("REGARD_NATIVE") == "0":
         raise NoKernelsError("the environment variable REGARD_NATIVE is 0")
-    compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "g++"), "c++", "clang++"))), None)
-    if compiler is None:
-        raise NoKernelsError("they need a C++ compiler such as g++")
+    compiler = find_compiler()
+    key = fingerprint(wanted.source, compiler, wanted.flags)
+    handle, not_stored = stored(wanted, key, compiler)
+    return NativeLibrary(open_handle(hold(handle)), wanted, not_stored)
+
+
+def hold(handle: int) -> int:
+    """The same file's handle that was opened first, and will never be closed."""
+    status = os.fstat(handle)
+    first = _open.setdefault((status.st_dev, status.st_ino), handle)
+    if first != handle:
+        os.close(handle)
+    return first
+
+
+def stored(wanted: Library, key: str, compiler: str) -> tuple[int, str]:
+    """A handle of the library, from the cache or compiled now; where it could not be stored, why."""
+    if key in _for_this_process:
+        return _for_this_process[key]
     try:
-        path = default_cache() / "native" / f"{fingerprint(source, compiler, flags)}.so"
-        if not path.exists():
-            LOG.info("compiling %s for this machine, once: some ten seconds", source.name)
-            compile_to(path, source, compiler, flags)
-        compiled = ctypes.CDLL(str(path))
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()
-        raise NoKernelsError(f"{compiler} cannot compile them: {said[-1] if said else error}") from None
+        folder = store.kernels_folder()
+        store.check_cache()
+        return from_cache(wanted, folder, key, compiler), ""
+    except (store.UnsafeError, store.DamagedError) as error:
+        reason = str(error)
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
-        raise NoKernelsError(f"they cannot be stored in the cache: {error}") from None
-    return NativeLibrary(compiled, wanted)
-
-
-def fingerprint(source: Path, compiler: str, flags: tuple[str, ...] = ()) -> str:
-    """What the binary depends on: source, compiler, the processor that it was tuned for, torch, the C library."""
+        reason = f"nothing can be stored there: {error}"
+    warn_once(
+        f"the cache of compiled kernels is not used: {reason}. "
+        "Until this is mended they are compiled into a temporary folder each time, which takes some ten seconds"
+    )
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        processor = "".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))}))
-    except OSError:
-        processor = platform.processor()
-    headers = sorted({*source.parent.glob("*.h"), *HEADERS.glob("*.h")})
-    texts = [file.read_text("utf-8") for file in (source, *headers)]
-    flags_used, versions = " ".join(FLAGS + flags), (torch.__version__, *platform.libc_ver())
-    parts = [*texts, compiler, flags_used, platform.machine(), processor, *versions]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+        with tempfile.TemporaryDirectory(prefix="regard-kernels-") as temporary:
+            handle = build(wanted, Path(temporary), key, compiler)
+    except (OSError, store.UnsafeError) as error:
+        raise NoKernelsError(
+            f"they cannot be stored, neither in the cache ({reason}) nor in a temporary folder ({error})"
+        ) from None
+    _for_this_process[key] = hold(handle), reason
+    return _for_this_process[key]
 
 
-def compile_to(path: Path, source: Path, compiler: str, flags: tuple[str, ...]) -> None:
-    """Compile to a temporary file, then rename: several processes or threads may do so at once."""
-    with atomic_file(path) as made:
-        command = [compiler, *FLAGS, f"-I{HEADERS}", str(source), "-o", str(made), *flags]
-        subprocess.run(command, check=True, capture_output=True)
+def from_cache(wanted: Library, folder: Path, key: str, compiler: str) -> int:
+    try:
+        handle = store.open_library(folder, key)
+    except store.DamagedError as error:
+        LOG.warning("%s. It is deleted and compiled again", error)
+        store.remove_library(folder, key)
+        handle = None
+    return build(wanted, folder, key, compiler) if handle is None else handle
+
+
+def build(wanted: Library, folder: Path, key: str, compiler: str) -> int:
+    """Compile, try and store a library in this folder."""
+
+    def make(path: Path) -> None:
+        LOG.info("compiling %s for this machine, once: some ten seconds", wanted.source.name)
+        compile_to(path, wanted.source, compiler, wanted.flags)
+
+    return store.add_library(folder, key, make, lambda handle: try_in_child(handle, wanted))
 
 
 def kernel(name: str, dtype: torch.dtype) -> Any:

@@ -6,20 +6,18 @@ ends with the server, even with one that is killed: `toy_process`.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
 
+from regard.processes import child_environment, python_command
 from regard.serve.http_error import HttpError
 from regard.serve.responses import ToyState
 
 SHUTDOWN_SECONDS = 10  # for a run that is terminated: it finishes its step and saves
 
-# -P: nothing is imported from the current folder.
-TRAIN = (sys.executable, "-P", "-m", "regard.serve.toy_process")
+TRAIN = ("-m", "regard.serve.toy_process")
 RECIPE = """\
 [data]
 src_lang = "en"
@@ -69,7 +67,7 @@ class ToyTraining:
             name = self.free_name(task)
             recipe = Path(self.scratch.name) / f"{name}.toml"
             recipe.write_text(RECIPE.format(task=task, minutes=seconds / 60), "utf-8")
-            command = [*TRAIN, str(recipe), "--run", str(self.runs / name)]
+            command = python_command(*TRAIN, str(recipe), "--run", str(self.runs / name))
             self.release()
             with self.log(name).open("wb") as log:
                 self.child = subprocess.Popen(
@@ -77,7 +75,7 @@ class ToyTraining:
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, "TERM": "dumb"},
+                    env=child_environment(TERM="dumb"),
                     start_new_session=True,  # Ctrl-C is for the server, which ends the training once
                 )
             self.started.append(name)
