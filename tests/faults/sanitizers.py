@@ -1,0 +1,68 @@
+"""Run tests with kernels that AddressSanitizer and UndefinedBehaviorSanitizer watch, and stop at the first error:
+
+    python tests/faults/sanitizers.py [pytest's arguments]
+
+Without arguments, all tests of the kernels and of what calls them. The instrumented libraries are stored beside the
+others, and compiled only once. This file is also the plugin that pytest is started with.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from regard.kernels import compiler
+from regard.processes import child_environment, python_command
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+FLAGS = (
+    *("-O1", "-g1", "-fno-omit-frame-pointer"),
+    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+)
+# What Python and torch keep until they end is no leak of ours; tests ask for more memory than there is.
+ADDRESS = "detect_leaks=0:allocator_may_return_null=1:detect_odr_violation=0"
+TESTS = (
+    *("tests/kernels", "tests/core/test_int8.py", "tests/core/test_residual.py", "tests/core/test_positions.py"),
+    *(
+        "tests/core/attention/test_short.py",
+        "tests/core/test_feedforward.py",
+        "tests/train/test_loss_kernels.py",
+        "tests/decode/test_engine.py",
+    ),
+)
+
+
+def instrumented(flags: tuple[str, ...]) -> tuple[str, ...]:
+    return (*(flag for flag in flags if flag != "-O3"), *FLAGS)
+
+
+def runtimes() -> str:
+    """The sanitizers' libraries, which must be loaded before all others."""
+    names = ("libasan.so", "libubsan.so")
+    ask = [compiler.find_compiler()]
+    found = [
+        subprocess.run([*ask, f"-print-file-name={name}"], capture_output=True, text=True).stdout for name in names
+    ]
+    return ":".join(str(Path(path.strip()).resolve()) for path in found)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """pytest with the instrumented kernels."""
+    environment = child_environment(
+        LD_PRELOAD=runtimes(), ASAN_OPTIONS=ADDRESS, UBSAN_OPTIONS="print_stacktrace=1", OMP_NUM_THREADS="2"
+    )
+    environment["PYTHONPATH"] = os.pathsep.join([environment.get("PYTHONPATH", ""), str(HERE)]).strip(os.pathsep)
+    command = python_command("-m", "pytest", "-p", Path(__file__).stem, "-p", "no:cacheprovider", *arguments)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:] or list(TESTS)
+    done = run("-m", "", *given)
+    print(done.stdout, done.stderr, sep="\n")
+    sys.exit(done.returncode)
+else:
+    compiler.FLAGS = instrumented(compiler.FLAGS)
