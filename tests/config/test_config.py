@@ -197,6 +197,7 @@ def test_set_cannot_reach_into_a_list_of_tables(tmp_path: Path) -> None:
         ("[model]\ndropout = 1.0", "model.dropout = 1.0 is too large; it must be below 1.0"),
         ("[model]\ndropout = -0.1", "model.dropout = -0.1 is too small; the least is 0.0"),
         ("[train]\nlr = nan", "train.lr = nan must be finite"),
+        ("[train]\nthreads = 100000", "train.threads = 100000 is too large; the most is 1024"),
         ("[decode]\ntop_p = 1.5", "decode.top_p = 1.5 is too large; the most is 1.0"),
         ("[decode]\ntemperature = inf", "decode.temperature = inf must be finite"),
         ("[decode]\nlength_penalty = 1000.0", "decode.length_penalty = 1000.0 is too large; the most is 10.0"),

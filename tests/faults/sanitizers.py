@@ -53,7 +53,11 @@ def runtimes() -> str:
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """pytest with the instrumented kernels."""
     environment = child_environment(
-        LD_PRELOAD=runtimes(), ASAN_OPTIONS=ADDRESS, UBSAN_OPTIONS="print_stacktrace=1", OMP_NUM_THREADS="2"
+        CXX=str(HERE / "plain_compiler.sh"),
+        LD_PRELOAD=runtimes(),
+        ASAN_OPTIONS=ADDRESS,
+        UBSAN_OPTIONS="print_stacktrace=1",
+        OMP_NUM_THREADS="2",
     )
     environment["PYTHONPATH"] = os.pathsep.join([environment.get("PYTHONPATH", ""), str(HERE)]).strip(os.pathsep)
     command = python_command("-m", "pytest", "-p", Path(__file__).stem, "-p", "no:cacheprovider", *arguments)
