@@ -60,7 +60,7 @@ def test_the_first_time_it_says_that_it_compiles(
 ) -> None:
     regard("--version")
     regard("--version")  # a second command in one process says things once
-    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGARD_KERNELS", str(tmp_path / "kernels"))
     source = tmp_path / "answer.cpp"
     source.write_text('#include "boundary.h"\n')
     load(Library(source, {}))
@@ -78,7 +78,7 @@ def test_the_package_by_itself_is_silent(tmp_path: Path) -> None:
     source.write_text('#include "boundary.h"\n')
     said = subprocess.run(
         [sys.executable, "-c", script, str(source)],
-        env={**os.environ, "REGARD_CACHE": str(tmp_path / "cache")},
+        env={**os.environ, "REGARD_KERNELS": str(tmp_path / "kernels")},
         capture_output=True,
         check=True,
     )
