@@ -51,7 +51,7 @@ def runtimes() -> str:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """pytest with the instrumented kernels."""
+    """pytest with the instrumented kernels; -s: an error ends the process before pytest shows what it captured."""
     environment = child_environment(
         CXX=str(HERE / "plain_compiler.sh"),
         LD_PRELOAD=runtimes(),
@@ -60,7 +60,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         OMP_NUM_THREADS="2",
     )
     environment["PYTHONPATH"] = os.pathsep.join([environment.get("PYTHONPATH", ""), str(HERE)]).strip(os.pathsep)
-    command = python_command("-m", "pytest", "-p", Path(__file__).stem, "-p", "no:cacheprovider", *arguments)
+    command = python_command("-m", "pytest", "-p", Path(__file__).stem, "-p", "no:cacheprovider", "-s", *arguments)
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
