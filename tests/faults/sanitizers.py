@@ -59,8 +59,10 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         UBSAN_OPTIONS="print_stacktrace=1",
         OMP_NUM_THREADS="2",
     )
-    environment["PYTHONPATH"] = os.pathsep.join([environment.get("PYTHONPATH", ""), str(HERE)]).strip(os.pathsep)
-    command = python_command("-m", "pytest", "-p", Path(__file__).stem, "-p", "no:cacheprovider", "-s", *arguments)
+    environment["PYTHONPATH"] = os.pathsep.join([environment.get("PYTHONPATH", ""), str(ROOT)]).strip(os.pathsep)
+    command = python_command(
+        "-m", "pytest", "-p", "tests.faults.sanitizers", "-p", "no:cacheprovider", "-s", *arguments
+    )
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
