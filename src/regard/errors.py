@@ -37,10 +37,16 @@ class TrainingDiverged(RegardError):  # noqa: N818
     code = 6
 
 
+class NotTranslated(RegardError):  # noqa: N818
+    """The command did its work, but some lines had to be copied without translation."""
+
+    code = 7
+
+
 class NetworkError(RegardError):
     """A download that failed or was refused."""
 
-    code = 7
+    code = 8
 
     def __init__(self, message: str, *, temporary: bool = False, status: int | None = None) -> None:
         """`temporary`: trying again may help; `status`: that of the HTTP response, if there was one."""

@@ -49,7 +49,7 @@ def test_a_folder_is_no_text(place: Path, name: str) -> None:
     "text",
     [
         *("d", "example.de", "https://example.com/x", "and/or", "1/2", "/", "./", "d/ x", "他/她", "a/b/c"),
-        *("a\0b/c", "x" * 5000 + "/y", "\udcff/x"),
+        *("a\0b/c", "x" * 5000 + "/y"),
     ],
 )
 def test_what_looks_like_a_path_may_be_a_text(place: Path, text: str) -> None:

@@ -85,12 +85,18 @@ def test_translate_s_languages_and_script(regard: Any, babble: Path) -> None:
 
 def test_what_is_left_is_said_on_standard_error(regard: Any, babble: Path) -> None:
     said = regard("translate", "-", stdin="Привет\nhello\n".encode() + "мир\n".encode() * 12)
-    assert said.code == 0
+    assert said.code == 7
     assert said.out.splitlines()[0] == "Привет"
     assert said.err.splitlines()[0].startswith("line 1: not translated: the text is in Cyrillic script")
-    assert said.err.splitlines()[-1] == "and 3 more notes"
+    assert said.err.splitlines()[-2] == "and 3 more notes"
+    assert said.err.splitlines()[-1].startswith("regard: 13 of 14 lines were copied without translation; ")
     alone = regard("translate", "Привет")
-    assert (alone.code, alone.out) == (2, "")
+    assert (alone.code, alone.out) == (7, "Привет\n")
+    already = regard("translate", "你好", "--to", "zh")
+    assert (already.code, already.out, already.err) == (
+        *(0, "你好\n"),
+        "line 1: not translated: the text is already in zh\n",
+    )
 
 
 def test_guards_can_be_switched(regard: Any, babble: Path) -> None:

@@ -28,6 +28,7 @@ from regard.text.scripts import has_han
 from regard.text.sentences import split_sentences
 from regard.text.spans import remove_spans
 
+LINES = ["我爱你。", "I love you.", "Привет, мир", "½", "", "123", "こんにちは、元気ですか", "a", "他说 hi"]
 SHORT = {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 12}
 
 
@@ -129,14 +130,42 @@ def test_texts_without_a_model_are_not_translated_and_have_a_note(babble: Path) 
     assert first.note == "not translated: the text is in Cyrillic script, for which no model is installed"
     assert "the text is in kana script (ja)" in second.note
     assert not third.note
-    with pytest.raises(ConfigError, match="the text is in Cyrillic script"):
-        translator("Привет, мир")
-    with pytest.raises(ConfigError, match=r"no other model is installed \(there is en → zh\)"):
-        Translator(to="zh")("Привет, мир")
-    with pytest.raises(ConfigError, match="the text is already in zh; choose a target language other than zh, or none"):
-        Translator(to="zh")("你好")
-    [already] = Translator(to="zh").translate(["你好", "hello"])[:1]
-    assert (already.text, already.note) == ("你好", "not translated: the text is already in zh")
+    assert (first.failed, second.failed, third.failed) == (True, True, False)
+    [already] = Translator(to="zh").translate(["你好"])
+    assert (already.text, already.note, already.failed) == ("你好", "not translated: the text is already in zh", False)
+
+
+def test_a_failure_of_a_call_is_logged(babble: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert Translator()("Привет, мир") == "Привет, мир"
+    assert [record.getMessage() for record in caplog.records] == [
+        "'Привет, мир': not translated: the text is in Cyrillic script, for which no model is installed"
+    ]
+
+
+@pytest.mark.parametrize("text", ["½", "Ⅳ", "10³", "٣", "3‰", "....", "№ 7"])
+def test_what_has_no_letters_is_its_own_translation(babble: Path, text: str) -> None:
+    for source in (None, "zh"):
+        [found] = Translator(source=source).translate([text])
+        assert (found.text, found.note, found.failed) == (normalise(text), "", False)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.data())
+def test_a_text_has_one_translation_whatever_the_others_are(
+    both_ways: Translator, texts: list[str], data: st.DataObject
+) -> None:
+    def translate(some: list[str]) -> list[tuple[str, str, bool]]:
+        return [(one.text, one.note, one.failed) for one in both_ways.translate(some, **SHORT)]
+
+    cut = data.draw(st.integers(0, len(texts)))
+    alone = [found for text in texts for found in translate([text])]
+    assert translate(texts) == translate(texts[:cut]) + translate(texts[cut:]) == alone
+
+
+def test_settings_are_checked_also_where_nothing_needs_a_model(babble: Path) -> None:
+    for texts in ([], [""], ["123"], ["hello"]):
+        with pytest.raises(ConfigError, match="beam = 0"):
+            Translator().translate(texts, beam=0)
 
 
 def test_a_source_without_letters_is_scored_by_the_model_of_the_others(babble: Path) -> None:

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import (
-    check_output,
-    decode_options,
-    model_option,
-    precision_option,
-    progress_bar,
-    spinner,
-    write_output,
-)
+from regard.cli.inputs import decode_options, model_option, precision_option, progress_bar, spinner
+from regard.cli.outputs import check_output, write_output
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regard.cli.inputs import check_output, load_translator, model_option, write_output
+from regard.cli.inputs import load_translator, model_option
+from regard.cli.outputs import check_output, write_output
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,12 +88,11 @@ def command(
 
 def write_figures(shown: AttentionMap, paths: list[Path]) -> None:
     from regard.inspect.figure import draw_map
-    from regard.model_folder.atomic import atomic_write
 
     for path in paths:
         kind = path.suffix.lower().removeprefix(".")
         drawing = draw_map(shown, kind)
-        atomic_write(path, drawing.content)
+        write_output(drawing.content, path)
         click.echo(f"wrote {path}: {shown.title}")
         if drawing.missing and kind == "png":
             click.echo(

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import (
-    at_line,
-    check_output,
-    complete_file,
-    named_model_option,
-    progress_bar,
-    read_lines,
-    write_output,
-)
+from regard.cli.inputs import at_line, complete_file, named_model_option, progress_bar, read_lines
+from regard.cli.outputs import check_output, write_output
 
 if TYPE_CHECKING:
     from regard.pipelines.text_encoder import FilledText

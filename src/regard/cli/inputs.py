@@ -1,4 +1,4 @@
-"""Shared by the commands: options, reading input, writing output, progress bars."""
+"""Shared by the commands: options, reading input, progress bars."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from regard.pipelines.translator import Translator
 
 CHUNK = 1 << 20  # bytes: largest read from standard input
+BLOCK_LINES, BLOCK_CHARACTERS = 10_000, 10_000_000  # of a file, translated at once
 MAX_NOTES = 10  # printed about single lines
 SPINNER_DELAY = 1.0  # seconds; shorter work shows no spinner
 # Text that ends in one of these is a file name. Language codes that are also internet domains, such as .de, are not
@@ -71,24 +73,53 @@ def load_translator(path: Path | None, precision: Precision = "float32", **optio
 
 def read_lines(source: str | None) -> list[str]:
     """The lines of a file, of standard input ('-' or None), or of the text itself."""
-    return [line for block in read_blocks(source) for line in block]
+    from regard.data import lines
+
+    return lines.within_memory(chain.from_iterable(read_blocks(source)), name_source(source))
 
 
-def read_blocks(source: str | None) -> Iterable[list[str]]:
-    """The same lines in blocks; from standard input, a block is what can be read without waiting."""
+def read_blocks(source: str | None) -> Iterator[list[str]]:
+    """The same lines in blocks; from standard input, a block is what can be read without waiting.
+
+    The first block of a file is read at once, so that what is wrong with it is said before any work is done.
+    """
     from regard.data import lines
 
     if source is None and sys.stdin.isatty():
         raise ConfigError("no input: give a text in quotes, a file, or - for standard input")
     if source is None or source == "-":
-        stream: Any = sys.stdin.buffer  # a BufferedReader, though typeshed says BinaryIO
-        arriving = lines.split_chunks(iter(lambda: stream.read1(CHUNK), b""))
+        arriving = lines.split_chunks(arriving_chunks(), name_source(source))
         return lines.decode_blocks(arriving, name_source(source))
     if is_file(source):
-        return [[*lines.read_lines(Path(source))]]
+        blocks = file_blocks(Path(source))
+        return chain([next(blocks, [])], blocks)
     refuse_mistyped(source)
-    text = io.BytesIO(source.encode("utf-8", "replace"))
-    return [[*lines.decode_lines(text, name_source(source))] or [""]]
+    text = io.BytesIO(source.encode("utf-8", "surrogateescape"))
+    return iter([[*lines.decode_lines(text, name_source(source))] or [""]])
+
+
+def arriving_chunks() -> Iterator[bytes]:
+    """What standard input has, as soon as it has something."""
+    stream: Any = sys.stdin.buffer  # a BufferedReader, though typeshed says BinaryIO
+    try:
+        yield from iter(lambda: stream.read1(CHUNK), b"")
+    except OSError as error:
+        raise DataError(f"standard input cannot be read: {error.strerror or error}") from None
+
+
+def file_blocks(path: Path) -> Iterator[list[str]]:
+    """The lines of a file in blocks that fit into memory."""
+    from regard.data import lines
+
+    block: list[str] = []
+    size = 0
+    for line in lines.read_lines(path):
+        block.append(line)
+        size += len(line)
+        if len(block) == BLOCK_LINES or size > BLOCK_CHARACTERS:
+            yield block
+            block, size = [], 0
+    yield block
 
 
 def name_source(source: str | None) -> str:
@@ -124,37 +155,6 @@ def refuse_mistyped(source: str) -> None:
         raise DataError(f"{source} is a folder; give a file")
     if source.endswith(FILE_SUFFIXES) or (is_path and os.path.isdir(os.path.dirname(source))):
         raise DataError(f"file not found: {source} (if this is text, pass it on standard input: echo {source} | …)")
-
-
-def check_output(output: Path | None) -> None:
-    """Raise before any work is done if the output cannot be written."""
-    if output is None:
-        return
-    if output.is_dir():
-        raise ConfigError(f"{output} is a folder; give a file name")
-    there = next(path for path in (output, *output.absolute().parents) if path.exists())
-    if there != output and not there.is_dir():
-        raise ConfigError(f"{output} cannot be written: {there} is not a folder")
-    needed = {there, there.absolute().parent} if there.is_file() else {there}  # the file is replaced atomically
-    for path in sorted(needed):
-        if not os.access(path, os.W_OK):
-            raise ConfigError(f"{output} cannot be written: you have no permission to write to {path}")
-
-
-def write_output(text: str, output: Path | None) -> None:
-    """Write to a file atomically, or to standard output."""
-    from regard.model_folder.atomic import atomic_write
-
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        if output.exists() and not output.is_file():  # /dev/null or a pipe must not be replaced by a file
-            output.write_bytes(text.encode())
-        else:
-            atomic_write(output.resolve(), text.encode())
-    except OSError as error:
-        raise ConfigError(f"{output} cannot be written: {error.strerror}") from None
 
 
 @contextmanager

@@ -1,21 +1,24 @@
 """`regard`: the command group, its error messages and exit codes.
 
 Exit codes: 0 success · 1 other error · 2 invalid option or setting · 3 invalid data · 4 invalid model folder ·
-5 invalid run folder · 6 training diverged · 7 failed download · 130 interrupted. Each command is a file of
-this folder and is imported when it is called; torch and the rest of the package are imported inside the commands.
+5 invalid run folder · 6 training diverged · 7 some lines were not translated · 8 a failed download · 70 a defect of
+Regard, described in a log file · 130 interrupted. Each command is a file of this folder and is imported when it is
+called; torch and the rest of the package are imported inside the commands.
 """
 
 from __future__ import annotations
 
 import importlib
-import io
 import keyword
 import logging
 import sys
+from contextlib import suppress
+from typing import Any
 
 import click
 
 from regard import __version__
+from regard.cli.process import Interruption, check_arguments, close_output, describe_defect, open_standard_streams, say
 from regard.errors import RegardError
 
 # In the order of the help.
@@ -60,7 +63,7 @@ class StandardErrorHandler(logging.Handler):
     """Prints log records of the package as plain lines on standard error, above a live display."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(record.getMessage(), err=True)
+        say(record.getMessage())
 
 
 STANDARD_ERROR = StandardErrorHandler()
@@ -74,23 +77,46 @@ def show_log() -> None:
 
 
 def main() -> None:
-    """Run the command; print errors on standard error and exit with their code."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a program or a notebook may have replaced it
-        # UTF-8 whatever the locale, as for input; a lone surrogate, which a file name may contain, becomes "?".
-        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    show_log()
+    """Run the command; print errors on standard error and exit with their code. No traceback reaches the terminal."""
+    interruption = Interruption()
+    code: Any
     try:
+        interruption.listen()
+        open_standard_streams()
+        show_log()
+        check_arguments(sys.argv[1:])
         # The result is the exit code of a command that raised Exit, else None. click handles a closed pipe (head).
-        sys.exit(regard(prog_name="regard", standalone_mode=False))
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except RegardError as error:
-        click.echo(f"regard: {error}", err=True)
-        sys.exit(error.code)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
-        sys.exit(130)
-    except OSError as error:  # a full disk, a file without permission
-        click.echo(f"regard: {error}", err=True)
-        sys.exit(1)
+        code = regard(prog_name="regard", standalone_mode=False)
+    except SystemExit as end:
+        code = end.code
+    except BaseException as error:
+        was_seen, interruption.seen = interruption.seen, True  # Ctrl-C now ends the process
+        # Where an import or a library is interrupted, anything may be raised.
+        code = report(KeyboardInterrupt() if was_seen else error)
+    code = close_output(code)
+    interruption.close()
+    sys.exit(code)
+
+
+def report(error: BaseException) -> int:
+    """Print what went wrong, and return the exit code."""
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            say("interrupted")
+            return 130
+        case click.ClickException():
+            with suppress(OSError):
+                error.show()
+            return error.exit_code
+        case RegardError():
+            say(f"regard: {error}")
+            return error.code
+        case MemoryError():
+            say("regard: out of memory; give less text at once, or a smaller model or batch")
+            return 1
+        case OSError():  # a full disk, a file without permission
+            say(f"regard: {error}")
+            return 1
+        case _:
+            say(f"regard: {describe_defect(error)}")
+            return 70

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from regard.cli.outputs import write_output
 from regard.errors import ConfigError, RegardError, RunError
 from regard.inspect.figure import font_family
 
@@ -83,17 +84,12 @@ def command(runs: tuple[Path, ...], output: Path | None) -> None:
       regard plot runs/reverse
       regard plot runs/baseline runs/no-dropout -o compared.svg
     """
-    from regard.model_folder.atomic import atomic_write
-
     output = output or runs[0] / "curves.png"
     if output.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"-o {output}: the file name must end in .png or .svg")
     metrics = {label: read_rows(run) for label, run in zip(name_runs(runs), runs, strict=True)}
     picture = draw(metrics, output.suffix.lower().removeprefix("."))
-    try:
-        atomic_write(output, picture)
-    except OSError as error:
-        raise ConfigError(f"{output} cannot be written: {error.strerror}") from None
+    write_output(picture, output)
     click.echo(f"wrote {output}")
 
 

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import click
 
-from regard.cli.inputs import (
-    check_output,
-    complete_file,
-    load_translator,
-    model_option,
-    progress_bar,
-    read_lines,
-    write_output,
-)
+from regard.cli.inputs import complete_file, load_translator, model_option, progress_bar, read_lines
+from regard.cli.outputs import check_output, write_output
 from regard.errors import ConfigError, DataError
 
 

@@ -11,7 +11,6 @@ import click
 
 from regard.cli.inputs import (
     MAX_NOTES,
-    check_output,
     complete_file,
     decode_options,
     load_translator,
@@ -20,9 +19,9 @@ from regard.cli.inputs import (
     progress_bar,
     read_blocks,
     read_lines,
-    write_output,
 )
-from regard.errors import ConfigError
+from regard.cli.outputs import check_output, open_output
+from regard.errors import ConfigError, NotTranslated
 
 if TYPE_CHECKING:
     from regard.config import DecodeConfig, Precision
@@ -92,6 +91,9 @@ def command(
     Without --model, an installed model is selected for each line by its language (see regard models). Entities such
     as URLs, e-mail addresses, code and numbers are copied unchanged. Standard input is translated as it arrives.
 
+    A line that no model translates is copied, a note on standard error says which and why, and the next lines are
+    translated; the exit code is then 7. Input that is not UTF-8 ends the command with exit code 3.
+
     \b
     Examples:
       regard translate "我爱你"
@@ -103,21 +105,22 @@ def command(
     if align and not as_json:
         raise ConfigError("--align needs --json")
     check_output(output)
-    # Sampling numbers the lines from the first, and an output file is written atomically: both need the whole input.
-    blocks = [read_lines(text)] if sample or output else read_blocks(text)
+    blocks = iter([read_lines(text)]) if sample else read_blocks(text)  # sampling numbers the lines from the first
     settings = {"source": src_lang, "to": tgt_lang, "script": script, "guards": guards, "shortlist": shortlist}
     translator = load_translator(model_path, precision, **settings)
     options = decode_options(**settle_search(own_settings(translator), sample, n_best, options))
     notes = Notes()
-    for lines in blocks:
-        with progress_bar("translating", len(lines)) as done:
-            found = translator.translate(lines, n_best=n_best, prefix=prefix, task=task, done=done, **options)
-        if as_json:
-            rows = [json.dumps(describe(translator, one, align), ensure_ascii=False) for one in found]
-        else:
-            rows = [text for one in found for text in best_texts(one, n_best)]
-        write_output("".join(row + "\n" for row in rows), output)
-        notes.show(found)
+    with open_output(output) as write:
+        for lines in blocks:
+            title = f"translating from line {notes.lines + 1:,}" if notes.lines else "translating"
+            with progress_bar(title, len(lines)) as done:
+                found = translator.translate(lines, n_best=n_best, prefix=prefix, task=task, done=done, **options)
+            if as_json:
+                rows = [json.dumps(describe(translator, one, align), ensure_ascii=False) for one in found]
+            else:
+                rows = [text for one in found for text in best_texts(one, n_best)]
+            write("".join(row + "\n" for row in rows))
+            notes.show(found)
     notes.close()
 
 
@@ -139,23 +142,32 @@ def settle_search(decode: DecodeConfig, sample: bool, n_best: int, options: dict
 
 
 class Notes:
-    """Prints notes about single lines on standard error, at most MAX_NOTES."""
+    """Prints notes about single lines on standard error, at most MAX_NOTES; counts the lines without translation."""
 
     def __init__(self) -> None:
         self.lines = 0
         self.notes = 0
+        self.failed = 0
 
     def show(self, found: Sequence[Translation]) -> None:
         for one in found:
             self.lines += 1
+            self.failed += one.failed
             if one.note:
                 self.notes += 1
                 if self.notes <= MAX_NOTES:
                     click.echo(f"line {self.lines}: {one.note}", err=True)
 
     def close(self) -> None:
+        """Raises if there were lines that no model translates, so that the exit code says it."""
         if self.notes > MAX_NOTES:
             click.echo(f"and {self.notes - MAX_NOTES} more notes", err=True)
+        if self.failed:
+            were = "line was" if self.lines == 1 else "lines were"
+            raise NotTranslated(
+                f"{self.failed:,} of {self.lines:,} {were} copied without translation; see the notes above, and "
+                "regard models for the languages that can be translated"
+            )
 
 
 def own_settings(translator: Translator) -> DecodeConfig:

@@ -21,7 +21,7 @@ from regard.config import CorpusConfig, DataConfig
 from regard.data.batches import DataPosition
 from regard.data.content_cache import digest
 from regard.data.corpus import check_training, corpus_path, expand, is_part
-from regard.data.lines import read_lines
+from regard.data.lines import MAX_LINE, read_lines
 from regard.data.prepare import Progress, Say, corpus_identity
 from regard.data.store import PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
@@ -83,7 +83,7 @@ def check_texts(data: DataConfig) -> None:
 def read_texts(corpus: CorpusConfig) -> Iterator[str]:
     """The texts of a corpus, in order, without empty ones."""
     path = corpus_path(corpus, corpus.text)
-    lines = read_lines(path)
+    lines = read_lines(path, None if corpus.whole_file else MAX_LINE)  # text8 is one line of 100 MB
     if corpus.column:
         lines = (line.split("\t")[corpus.column - 1] for line in lines if line.count("\t") >= corpus.column - 1)
     if corpus.whole_file:

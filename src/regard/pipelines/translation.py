@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from typing import Any, NamedTuple, overload
 
 from regard.errors import ConfigError
 from regard.text.sentences import join_sentences
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,9 @@ class Translation:
     source: str
     alternatives: tuple[Alternative, ...]  # best first
     src_lang: str = ""
-    tgt_lang: str = ""  # empty if the text was not translated
+    tgt_lang: str = ""  # of the text; empty if it was not translated
     note: str = ""  # for the user: what was not translated, and why
+    failed: bool = False  # there was something to translate, and no model for it
 
     @property
     def text(self) -> str:
@@ -56,10 +60,12 @@ class TranslatorBase(ABC):
     @overload
     def __call__(self, text: Sequence[str], **options: Any) -> list[str]: ...
     def __call__(self, text: str | Sequence[str], **options: Any) -> str | list[str]:
-        """Translate one text, or each of several. Options as in `translate`."""
-        if isinstance(text, str):
-            return self.translate([text], **options)[0].text
-        return [translation.text for translation in self.translate(text, **options)]
+        """Translate one text, or each of several. Options as in `translate`; of its notes, failures are logged."""
+        found = self.translate([text] if isinstance(text, str) else text, **options)
+        for translation in found:
+            if translation.failed:
+                log.warning("%r: %s", translation.source[:40], translation.note)
+        return found[0].text if isinstance(text, str) else [translation.text for translation in found]
 
     @abstractmethod
     def translate(
@@ -113,9 +119,9 @@ def join_alternatives(parts: Sequence[Alternative], lang: str) -> Alternative:
     )
 
 
-def untranslated(source: str, text: str, note: str = "") -> Translation:
-    """The result for a text that was not translated."""
-    return Translation(source, (Alternative(text, 0.0, 0.0, (), ()),), note=note)
+def untranslated(source: str, text: str) -> Translation:
+    """The result for a text that is its own translation, such as a number."""
+    return Translation(source, (Alternative(text, 0.0, 0.0, (), ()),))
 
 
 def count_texts(parts: Sequence[Sequence[object]], done: Callable[[int], None]) -> Callable[[Sequence[int]], None]:

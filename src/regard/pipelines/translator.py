@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.config import Precision, convert
+from regard.config import DecodeConfig, Precision, build, convert, to_dict
 from regard.errors import ConfigError
 from regard.guards.chinese import CHINESE
 from regard.guards.entities import find_entities, protected
-from regard.model_folder.registry import InstalledModel, find_folder, models_for, nothing_for
+from regard.model_folder.registry import InstalledModel, find_folder, models_for
 from regard.pipelines.guarded_translator import GuardedTranslator
 from regard.pipelines.translation import (
     EMPTY,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Alternative", "Link", "Translation", "Translator"]
 
 NOT_TRANSLATED = "not translated: "
-ALREADY = "the text is already in"
+NO_LETTERS = DetectedLanguage()
 
 
 class Translator(TranslatorBase):
@@ -131,11 +131,14 @@ class Translator(TranslatorBase):
         Returns
         -------
         list of Translation
-            One per text, in order. `note` says why a text, or a part of it, was not translated.
+            One per text, in order, each the same whatever the others are. A text that no model translates is returned
+            as it is: `failed` is true, and `note` says why. `note` also names a part that was not translated.
         """
         if isinstance(texts, str):
             raise ConfigError("translate() takes a list of texts; for a single text call the translator itself")
         check_n_best(n_best)
+        if self.folder is None:  # also where no text needs a model, which would check them
+            build(DecodeConfig, {**to_dict(DecodeConfig()), **options}, "decode")
         texts = list(texts)
         found: dict[int, Translation] = {}
         routes = self.route(texts, found)
@@ -152,34 +155,37 @@ class Translator(TranslatorBase):
         if self.folder is not None:
             return {self.folder: list(range(len(texts)))}
         chosen: dict[Path, list[int]] = {}
-        for at, text in enumerate(texts):
-            text = normalise(text)
-            if has_only_literals(text):
-                found[at] = untranslated(texts[at], text) if text else Translation(texts[at], (EMPTY,))
-                continue
-            model, why_not = self.select_model(text)
-            if model is not None:
+        for at, source in enumerate(texts):
+            text = normalise(source)
+            if not text:
+                found[at] = Translation(source, (EMPTY,))
+            elif has_only_literals(text) or detect_language(text) == NO_LETTERS:  # 123 😀, ½
+                found[at] = untranslated(source, text)
+            elif (model := self.select_model(text)) is not None:
                 chosen.setdefault(model.folder, []).append(at)
             else:
-                found[at] = untranslated(texts[at], text, why_not)
-        notes = [translation.note for translation in found.values() if translation.note]
-        if notes and not chosen:
-            why = notes[0].removeprefix(NOT_TRANSLATED)
-            hint = f"choose a target language other than {self.to}, or none"
-            raise ConfigError(f"{why}; {hint if why.startswith(ALREADY) else nothing_for(None, None, self.models)}")
+                note, failed = self.why_not(text), not self.is_already_translated(text)
+                found[at] = dataclasses.replace(untranslated(source, text), note=note, failed=failed)
         return chosen
 
-    def select_model(self, text: str) -> tuple[InstalledModel | None, str]:
-        """The model for a text; or None, and a note that says why there is none."""
+    def select_model(self, text: str) -> InstalledModel | None:
+        """The model for the language of a text."""
+        language = self.detect(text).language
+        return next((model for model in self.models if language and same_language(model.src_lang, language)), None)
+
+    def is_already_translated(self, text: str) -> bool:
+        """Whether a text is in the target language."""
+        language = self.detect(text).language
+        return bool(self.to and language and same_language(language, self.to))
+
+    def why_not(self, text: str) -> str:
+        """A note that says why there is no model for a text."""
+        if self.is_already_translated(text):
+            return f"{NOT_TRANSLATED}the text is already in {self.to}"
         detected = self.detect(text)
-        for model in self.models:
-            if detected.language and same_language(model.src_lang, detected.language):
-                return model, ""
-        if self.to is not None and detected.language and same_language(detected.language, self.to):
-            return None, f"{NOT_TRANSLATED}{ALREADY} {self.to}"
         language = f" ({detected.language})" if detected.language else ""
         script = f"{detected.script or 'an unknown'} script{language}"
-        return None, f"{NOT_TRANSLATED}the text is in {script}, for which no model is installed"
+        return f"{NOT_TRANSLATED}the text is in {script}, for which no model is installed"
 
     def detect(self, text: str) -> DetectedLanguage:
         """The given source language, or the one detected."""
@@ -195,9 +201,9 @@ class Translator(TranslatorBase):
         """The translator of the folder, or of the installed model for a text."""
         if self.folder is not None:
             return self.load(self.folder)
-        model, why_not = self.select_model(text)
+        model = self.select_model(text)
         if model is None:
-            raise ConfigError(f"{why_not.removeprefix(NOT_TRANSLATED)}; name a model folder")
+            raise ConfigError(f"{self.why_not(text).removeprefix(NOT_TRANSLATED)}; name a model folder")
         return self.load(model.folder)
 
     def load(self, folder: Path) -> ModelTranslator:

@@ -66,7 +66,9 @@ def _scripts(word: str) -> Counter[str]:
     """Count the scripts of a run of letters: by character for Han, kana and hangul, by run for the others."""
     found: Counter[str] = Counter()
     before = ""
-    for character in filter(str.isalpha, word):
+    for character in word:
+        if not character.isalpha() and character != "〇":  # a Chinese digit, though to Unicode no letter
+            continue
         first = re.split("[ -]", unicodedata.name(character, ""))[0]  # ー is KATAKANA-HIRAGANA
         script = _BY_CHARACTER.get(first) or first.capitalize()
         if first in _BY_CHARACTER or (script and script != before):
