@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from regard.cli import inputs
 from regard.pipelines.model_translator import ModelTranslator
 
 LINES = ["apple baby bird", "boat blue", "", "cat chair child", "cold cow"]
@@ -55,6 +56,45 @@ def test_standard_input_is_translated_as_it_arrives(reverse_model: Path) -> None
             assert process.stdout.readline() == answer
         error = process.communicate(b"cat dog\nna\xefve\n")[1]
     assert (process.returncode, error.startswith(b"regard: standard input, line 5: byte 3")) == (3, True)
+
+
+MIXED = "hello\nПривет\n½\n\n我爱你。\nhi\n".encode()
+
+
+@pytest.mark.parametrize("size", [1, 11])
+def test_how_standard_input_arrives_makes_no_difference(regard: Any, babble: Path, size: int) -> None:
+    """Whether a line in a third language is read with others or after a pause: it is copied, and the rest goes on."""
+    whole = regard("translate", "-", "--beam", 1, stdin=MIXED)
+    command = [sys.executable, "-m", "regard", "translate", "-", "--beam", "1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment) as process:
+        assert process.stdin
+        assert process.stdout
+        answers = b""
+        for start in range(0, len(MIXED), size):
+            part = MIXED[start : start + size]
+            process.stdin.write(part)
+            process.stdin.flush()
+            answers += b"".join(process.stdout.readline() for _ in range(part.count(b"\n")))  # a pause
+        rest, errors = process.communicate()
+    assert (process.returncode, (answers + rest).decode(), errors.decode()) == whole
+    assert (whole.code, whole.out.split("\n")[1:4]) == (7, ["Привет", "½", ""])
+    assert whole.err.startswith("line 2: not translated: the text is in Cyrillic script")
+
+
+def test_lines_before_one_that_is_not_utf8_are_translated_however_they_arrive(regard: Any, reverse_model: Path) -> None:
+    said = regard("translate", "-", "--model", reverse_model, stdin=b"apple baby\nboat blue\n\xff\ncat cow\n")
+    assert (said.code, said.out) == (3, "baby apple\nblue boat\n")
+    assert said.err.startswith("regard: standard input, line 3: byte 1 ")
+
+
+def test_a_file_is_translated_in_blocks(
+    regard: Any, reverse_model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "BLOCK_LINES", 2)
+    assert regard("translate", text, "--model", reverse_model, "-o", tmp_path / "out") == (0, "", "")
+    assert (tmp_path / "out").read_text("utf-8").splitlines() == REVERSED
+    assert regard("translate", text, "--model", reverse_model) == (0, "\n".join(REVERSED) + "\n", "")
 
 
 def test_nothing_at_all_on_a_terminal_is_asked_about(regard: Any, reverse_model: Path) -> None:

@@ -100,6 +100,8 @@ def main() -> None:
 
 def report(error: BaseException) -> int:
     """Print what went wrong, and return the exit code."""
+    if isinstance(error, click.Abort) and isinstance(error.__cause__, EOFError):
+        error = error.__cause__  # click takes each for Ctrl-D at a question, and there are none
     match error:
         case KeyboardInterrupt() | click.Abort():
             say("interrupted")

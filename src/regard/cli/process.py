@@ -53,6 +53,8 @@ def open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(ClosedStream("standard input")))
+    if sys.stderr is None:  # there is nobody to tell
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(ClosedStream("standard output"), "utf-8", write_through=True)
     elif isinstance(sys.stdout, io.TextIOWrapper):  # a program or a notebook may have replaced it

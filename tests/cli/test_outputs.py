@@ -1,0 +1,51 @@
+"""An output file is written whole or not at all, and what a killed process left is deleted."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from regard.cli.outputs import open_output, remove_abandoned, write_output
+from regard.errors import ConfigError
+
+
+def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    output.write_text("old")
+
+    def fail() -> None:
+        with open_output(output) as write:
+            write("a\n")
+            assert output.read_text() == "old"
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out", "old")]
+    with open_output(output) as write:
+        write("我\n")
+        write(b"b\n")
+    assert output.read_text("utf-8") == "我\nb\n"
+
+
+def test_a_full_disk_is_said_with_the_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="/dev/full cannot be written: No space left on device"):
+        write_output("text", Path("/dev/full"))
+
+
+def test_what_a_killed_process_left_is_deleted_and_nothing_else(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    for name in (".tmp-out-123-0a1b2c3d", ".tmp-out-123-ffffffff", ".tmp-out-b-123-0a1b2c3d", ".tmp-other", "out-1"):
+        (tmp_path / name).write_text("")
+    (tmp_path / ".tmp-out-77").mkdir()
+    (tmp_path / ".tmp-out-77" / "file").write_text("")
+    with (tmp_path / ".tmp-out-123-ffffffff").open() as being_written:
+        fcntl.flock(being_written, fcntl.LOCK_EX)
+        remove_abandoned(output)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *(".tmp-other", ".tmp-out-123-ffffffff", ".tmp-out-b-123-0a1b2c3d", "out-1")
+    ]
+    write_output("text", output)
+    assert not (tmp_path / ".tmp-out-123-ffffffff").exists()
