@@ -1,0 +1,35 @@
+"""A few of the kills (`kill_matrix.py`); hundreds, with strace, are in `make test-all`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOL = Path(__file__).with_name("kill_matrix.py")
+
+
+def attack(*options: object) -> dict[str, Any]:
+    done = subprocess.run([sys.executable, TOOL, *map(str, options)], capture_output=True, text=True)
+    assert done.stdout, done.stderr[-3000:]
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert report["wrong"] == []
+    assert done.returncode == 0
+    return report
+
+
+def test_every_command_survives_a_kill() -> None:
+    report = attack("--kills", 10, "--at", "events", "--seed", 3)
+    assert report["kills"] == 10
+    assert sum(count for name, count in report["counts"].items() if name.endswith("killed")) == 10
+
+
+@pytest.mark.slow
+def test_and_hundreds() -> None:
+    kinds = "events,moments,calls" if shutil.which("strace") else "events,moments"
+    assert attack("--kills", 300, "--at", kinds)["kills"] == 300
