@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,7 +131,7 @@ length_penalty = 0.6
 max_length_ratio = 1.0
 """
 DATA = '[[data.train]]\ntoy = "copy"\nsize = 60\n[[data.valid]]\ntoy = "copy"\nsize = 4\nseed = 2\n'
-TASTES = ("valid", "any", "any", "any")
+TASTES = ("valid", "valid", "any")
 
 
 class Case(NamedTuple):
@@ -241,6 +242,8 @@ class Cases:
             content = zstandard.compress(content)
         if self.random.random() < 0.3:
             content = self.damaged(content)
+        if (self.folder / name).is_dir():  # made for an output
+            shutil.rmtree(self.folder / name)
         (self.folder / name).write_bytes(content)
         return name
 

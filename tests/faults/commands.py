@@ -2,8 +2,8 @@
 
     python tests/faults/commands.py --cases 10000 --seed 1 --processes 20
 
-The cases run in this process, one after the other, as a person's would: arguments, standard input, exit code. A fault is
-a traceback, an exit code that is not documented (70, too: it is an unexpected error), more than ten seconds of the
+The cases run in this process, one after the other, as a person's would: arguments, standard input, exit code. A fault
+is a traceback, an exit code that is not documented (70, too: it is an unexpected error), more than ten seconds of the
 processor's time, or memory that goes on growing. Some cases run once more as processes of their own, and must end the
 same. Prints the counts as JSON; exit code 1 if there was a fault.
 """

@@ -4,9 +4,11 @@
 
 Three kinds of moments: before the n-th event of the interpreter that opens a file for writing, renames, deletes or
 makes something ("events", the same on every machine); before the n-th system call of a kind, injected by strace
-("calls"); and after a random time ("moments"). After each kill, the command runs again, undisturbed. It must succeed,
-and leave the same files with the same contents as a run that was never disturbed; leftovers of the killed run must be gone. Before it
-runs again, what has its final name must be whole.
+("calls"); and after a random time ("moments"). Two kinds of full disks: no file may grow beyond a random size
+("sizes"), and a tmpfs with too little room, where mounting is allowed ("disks"); there the command must end by itself,
+with a documented exit code, and leave nothing behind. After each kill, the command runs again, undisturbed. It must succeed,
+and leave the same files with the same contents as a run that was never disturbed; leftovers of the killed run must be
+gone. Before it runs again, what has its final name must be whole.
 
 Which files can be compared is found out by two undisturbed runs: what differs between them, such as times, is left out.
 Prints the counts as JSON; exit code 1 if anything went wrong.
@@ -20,6 +22,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -143,7 +146,7 @@ class Ended(NamedTuple):
     events: int
 
 
-def start(work: Path, arguments: tuple[str, ...], kill_at: int, released: int) -> int:
+def start(work: Path, arguments: tuple[str, ...], kill_at: int, released: int, largest: int | None) -> int:
     """Fork a process that runs the command as soon as `released` can be read, and kills itself at an event."""
     pid = os.fork()
     if pid:
@@ -160,6 +163,8 @@ def start(work: Path, arguments: tuple[str, ...], kill_at: int, released: int) -
         sys.argv = ["regard", *arguments]
         events = count_events(kill_at)
         os.read(released, 1)
+        if largest is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
         try:
             regard()
         except SystemExit as end:
@@ -189,11 +194,18 @@ def count_events(kill_at: int) -> Callable[[], int]:
     return lambda: seen
 
 
-def run(work: Path, arguments: tuple[str, ...], kill_at: int = 0, after: float = PATIENCE, call: str = "") -> Ended:
+def run(
+    work: Path,
+    arguments: tuple[str, ...],
+    kill_at: int = 0,
+    after: float = PATIENCE,
+    call: str = "",
+    largest: int | None = None,
+) -> Ended:
     """Run the command: to its end, or until a moment; `call` is what strace is to inject, such as "rename:when=2"."""
     wait_for, release = os.pipe()
     began = time.monotonic()
-    pid = start(work, arguments, kill_at, wait_for)
+    pid = start(work, arguments, kill_at, wait_for, largest)
     os.close(wait_for)
     tracer = attach(pid, work, call) if call else None
     os.write(release, b".")
@@ -224,6 +236,10 @@ def attach(pid: int, work: Path, call: str) -> subprocess.Popen[str]:
 def count_calls(work: Path) -> Counter[str]:
     lines = (work.parent / f"{work.name}.calls").read_text("utf-8", "replace").splitlines()
     return Counter(match[1] for line in lines if (match := re.match(r"(\w+)\(", line)) and match[1] in CALLS)
+
+
+def ending(code: int) -> str:
+    return "killed" if code == -9 else f"exit code {code}"
 
 
 def contents(folder: Path) -> Contents:
@@ -301,13 +317,36 @@ class Matrix:
                     name = self.random.choice(sorted(calls))
                     where = f"{name}:when={self.random.randint(1, calls[name])}"
                     killed = run(work, scenario.arguments, call=where)
+                case "sizes":
+                    where = f"size {self.random.randint(0, max(map(len, whole.values())))}"
+                    killed = run(work, scenario.arguments, largest=int(where.split()[1]))
+                case "disks":
+                    room = self.random.randint(4096, sum(map(len, whole.values())))
+                    where = f"disk with {room} bytes left"
+                    self.move_to_disk(work, room)
+                    killed = run(work, scenario.arguments)
+                    subprocess.run(["mount", "-o", "remount,size=1g", work], check=True)
                 case _:
                     where = f"moment {self.random.uniform(0, ended.seconds):.3f}"
                     killed = run(work, scenario.arguments, after=float(where.split()[1]))
-            self.counts[f"{scenario.name}, {kind}: " + ("killed" if killed.code == -9 else "ended before")] += 1
+            self.counts[f"{scenario.name}, {kind}: {ending(killed.code)}"] += 1
+            if kind in ("sizes", "disks") and (killed.code not in (0, 1, 2, 3, 4, 5) or "Traceback" in killed.output):
+                self.wrong.append(f"{scenario.name}, {where}: it ends with {killed.code}: {killed.output[-500:]}")
             for fault in self.faults(scenario, work, before, whole, same):
                 self.wrong.append(f"{scenario.name}, killed at {where}: {fault}")
+                print(self.wrong[-1], file=sys.stderr, flush=True)
+            if kind == "disks":
+                subprocess.run(["umount", work], check=True)
             self.remove(work)
+
+    def move_to_disk(self, work: Path, room: int) -> None:
+        """Put a tmpfs in the place of a folder, with the same files and so many more bytes."""
+        files = work.rename(work.with_name(f"{work.name}-files"))
+        work.mkdir()
+        size = sum(-(-len(content) // 4096) * 4096 for content in contents(files).values())
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size + room}", "regard", work], check=True)
+        shutil.copytree(files, work, dirs_exist_ok=True)
+        shutil.rmtree(files)
 
     def faults(self, scenario: Scenario, work: Path, before: Contents, whole: Contents, same: set[str]) -> list[str]:
         found = [
@@ -346,7 +385,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=300, help="in all")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--at", default="events,moments", help="kinds of moments: events, moments, calls")
+    parser.add_argument("--at", default="events,moments", help="kinds: events, moments, calls, sizes, disks")
     parser.add_argument("--only", help="one scenario")
     return parser.parse_args()
 

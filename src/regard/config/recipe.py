@@ -35,8 +35,10 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also a number of thousands of digits
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not a recipe: its brackets are nested too deeply") from None
     presets = [override for override in overrides if parse_override(override)[0] == PRESET]
     with naming(path):
         tree = rename_former_keys(RunConfig, tree, "")
@@ -153,8 +155,10 @@ def parse_override(override: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {override!r} is not of the form key=value, such as --set train.lr=3e-4")
     try:
         return name.strip(), tomllib.loads(f"value = {text.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         return name.strip(), text.strip()
+    except RecursionError:
+        raise ConfigError(f"--set {name.strip()} is not a setting: its brackets are nested too deeply") from None
 
 
 def set_preset(tree: dict[str, Any], name: object) -> None:
