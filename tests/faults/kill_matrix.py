@@ -4,11 +4,14 @@
 
 Three kinds of moments: before the n-th event of the interpreter that opens a file for writing, renames, deletes or
 makes something ("events", the same on every machine); before the n-th system call of a kind, injected by strace
-("calls"); and after a random time ("moments"). Two kinds of full disks: no file may grow beyond a random size
-("sizes"), and a tmpfs with too little room, where mounting is allowed ("disks"); there the command must end by itself,
-with a documented exit code, and leave nothing behind. After each kill, the command runs again, undisturbed. It must succeed,
-and leave the same files with the same contents as a run that was never disturbed; leftovers of the killed run must be
-gone. Before it runs again, what has its final name must be whole.
+("calls"); and after a random time ("moments").
+
+After each kill, the command runs again, undisturbed. It must succeed, and leave the same files with the same contents
+as a run that was never disturbed; leftovers of the killed run must be gone. Before it runs again, what has its final
+name must be whole.
+
+Two kinds of full disks: no file may grow beyond a random size ("sizes"), and a tmpfs with too little room, where
+mounting is allowed ("disks"). There the command must end by itself with a documented code; then it runs again as above.
 
 Which files can be compared is found out by two undisturbed runs: what differs between them, such as times, is left out.
 Prints the counts as JSON; exit code 1 if anything went wrong.

@@ -33,3 +33,28 @@ def test_every_command_survives_a_kill() -> None:
 def test_and_hundreds() -> None:
     kinds = "events,moments,calls" if shutil.which("strace") else "events,moments"
     assert attack("--kills", 300, "--at", kinds)["kills"] == 300
+
+
+def test_the_matrix_can_fail(tmp_path: Path) -> None:
+    """It judges commands: here one that writes its output in two steps, under its final name."""
+    program = f"""
+import sys
+sys.path.insert(0, {str(TOOL.parent)!r})
+from pathlib import Path
+import kill_matrix
+def careless():
+    for number, text in enumerate(("one", "one and two")):
+        Path("out.txt").write_text(text)
+    Path("done").write_text("")
+    raise SystemExit(0)
+kill_matrix.regard = careless
+class Careless(kill_matrix.Matrix):
+    def prepare(self): self.base.mkdir()
+matrix = Careless(Path({str(tmp_path)!r}), 1, ("events",))
+matrix.attack(kill_matrix.Scenario("careless", ("careless",), outputs=("out.txt",)), 12)
+print(sum("out.txt is neither whole nor as before" in fault for fault in matrix.wrong), len(matrix.wrong))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found, faults = map(int, done.stdout.split())
+    assert 0 < found == faults < 12
