@@ -120,6 +120,7 @@ class Fuzzer:
             )
             detail = log.read_text()[-1500:] if log and log.exists() else text[-1500:]
             self.faults.append(f"{printable(case)}\nexit code {code}\n{detail}")
+            print(self.faults[-1], file=sys.stderr, flush=True)
         return code, text
 
     def check_process(self, case: Case, expected: int) -> None:
