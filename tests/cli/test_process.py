@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -161,6 +162,17 @@ def test_an_interrupted_import_is_an_interruption(regard: Any, monkeypatch: pyte
 
     monkeypatch.setattr(cli.Commands, "get_command", lambda *_: importing)
     assert regard("importing") == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("size", [2**60, 2**45])
+def test_what_no_machine_has_memory_for(regard: Any, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    @click.command("allocating")
+    def allocating() -> None:
+        torch.empty(size, 300)
+
+    monkeypatch.setattr(cli.Commands, "get_command", lambda *_: allocating)
+    said = regard("allocating")
+    assert (said.code, said.err.startswith("regard: out of memory")) == (1, True)
 
 
 def test_a_file_that_ends_too_early_is_no_interruption(

@@ -221,7 +221,8 @@ def run(
         tracer.wait()
     counted = work.parent / f"{work.name}.events"
     events = int(counted.read_text()) if counted.exists() else 0
-    output = (work.parent / f"{work.name}.output").read_text("utf-8", "replace")
+    printed = work.parent / f"{work.name}.output"  # a process may be killed before it has one
+    output = printed.read_text("utf-8", "replace") if printed.exists() else ""
     return Ended(os.waitstatus_to_exitcode(status), output, time.monotonic() - began, events)
 
 

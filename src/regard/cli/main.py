@@ -30,6 +30,10 @@ COMMANDS = (
 )
 
 
+# torch raises a RuntimeError for it.
+TORCH_OUT_OF_MEMORY = ("Storage size calculation overflowed", "can't allocate memory", "not enough memory")
+
+
 class Commands(click.Group):
     """Imports each command from the module of its name, when it is needed."""
 
@@ -113,7 +117,7 @@ def report(error: BaseException) -> int:
         case RegardError():
             say(f"regard: {error}")
             return error.code
-        case MemoryError():
+        case _ if isinstance(error, MemoryError) or any(sign in str(error) for sign in TORCH_OUT_OF_MEMORY):
             say("regard: out of memory; give less text at once, or a smaller model or batch")
             return 1
         case OSError():  # a full disk, a file without permission
