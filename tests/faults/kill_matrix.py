@@ -96,7 +96,7 @@ CALLS = (
     "chmod",
 )
 WRITES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link", "os.symlink")
-PATIENCE = 120.0  # seconds that an undisturbed command may take on a busy machine
+PATIENCE = 900.0  # seconds that an undisturbed command may take, on however busy a machine and disk
 CACHE_LEFTOVERS = "cache/**.tmp-*"  # deleted a day later: another process may be writing them
 Contents = dict[str, bytes]
 
