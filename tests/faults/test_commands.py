@@ -24,7 +24,7 @@ def fuzz(*options: object) -> dict[str, Any]:
 
 def test_no_command_line_is_too_much() -> None:
     report = fuzz("--cases", 400, "--seed", 5, "--processes", 1)
-    assert {f"exit code {code}" for code in (0, 1, 2, 3, 4, 5)} <= set(report["counts"])  # the cases reach something
+    assert {f"exit code {code}" for code in (0, 2, 3, 4)} <= set(report["counts"])  # the cases reach something
 
 
 @pytest.mark.slow
