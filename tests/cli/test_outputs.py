@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 from pathlib import Path
 
 import pytest
 
-from regard.cli.outputs import open_output, remove_abandoned, write_output
+from regard.cli.outputs import open_output, write_output
 from regard.errors import ConfigError
 
 
@@ -33,19 +32,3 @@ def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_with_the_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="/dev/full cannot be written: No space left on device"):
         write_output("text", Path("/dev/full"))
-
-
-def test_what_a_killed_process_left_is_deleted_and_nothing_else(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    for name in (".tmp-out-123-0a1b2c3d", ".tmp-out-123-ffffffff", ".tmp-out-b-123-0a1b2c3d", ".tmp-other", "out-1"):
-        (tmp_path / name).write_text("")
-    (tmp_path / ".tmp-out-77").mkdir()
-    (tmp_path / ".tmp-out-77" / "file").write_text("")
-    with (tmp_path / ".tmp-out-123-ffffffff").open() as being_written:
-        fcntl.flock(being_written, fcntl.LOCK_EX)
-        remove_abandoned(output)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *(".tmp-other", ".tmp-out-123-ffffffff", ".tmp-out-b-123-0a1b2c3d", "out-1")
-    ]
-    write_output("text", output)
-    assert not (tmp_path / ".tmp-out-123-ffffffff").exists()

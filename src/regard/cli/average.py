@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli.inputs import spinner
-from regard.cli.outputs import remove_abandoned
 from regard.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ def command(folders: tuple[Path, ...], last: int | None, stored_as: StoredAs, ca
     elif last is not None:
         raise ConfigError("--last needs one run folder; otherwise give exactly the checkpoints to average")
     card_text = None if card is None else read_card(card)
-    remove_abandoned(output)
     try:
         with spinner("averaging"):
             write_average(chosen, output, stored_as, card_text)

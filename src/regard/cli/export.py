@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from regard.cli.outputs import remove_abandoned
 from regard.errors import ConfigError
 
 
@@ -43,7 +42,6 @@ def ct2(folder: Path, output: Path, quantization: str | None) -> None:
         raise ConfigError("the ctranslate2 package is not installed: pip install 'regard[ct2]'") from None
     from regard.interop.ctranslate2 import export_ctranslate2
 
-    remove_abandoned(output)
     export_ctranslate2(folder, output, quantization)
     click.echo(f"wrote {output}")
 
@@ -60,6 +58,5 @@ def hf(folder: Path, output: Path) -> None:
     """
     from regard.interop.huggingface.marian_export import export_marian
 
-    remove_abandoned(output)
     export_marian(folder, output)
     click.echo(f"wrote {output}")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,9 +43,7 @@ def open_output(output: Path | None) -> Iterator[Callable[[str | bytes], None]]:
             yield writer(output, file)
     else:
         output = output.resolve()
-        remove_abandoned(output)
         with atomic_file(output) as temporary, temporary.open("wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # it is not abandoned
             yield writer(output, file)
 
 
@@ -78,33 +73,3 @@ def named_errors(output: Path | None) -> Iterator[None]:
         if output is None:
             raise
         raise ConfigError(f"{output} cannot be written: {error.strerror or error}") from None
-
-
-def remove_abandoned(output: Path) -> None:
-    """Delete the temporary files and folders that killed processes left of this output.
-
-    Those of other outputs stay, and those that a process has locked because it is still writing.
-    """
-    from regard.model_folder.atomic import TEMPORARY
-
-    own = re.compile(rf"{re.escape(TEMPORARY + output.name)}-\d+(-[0-9a-f]+)?")
-    for path in output.parent.glob(f"{TEMPORARY}*"):
-        if own.fullmatch(path.name) and not is_locked(path):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-
-
-def is_locked(path: Path) -> bool:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:  # it has just gone, or is a link
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
