@@ -58,8 +58,9 @@ def with_future_field(kind: type) -> Any:
 
 
 @dataclass(frozen=True)
-class WindowAttention:
-    kind: str = "window"
+class SpiralAttention:
+    roles = ("encoder",)
+    kind: str = "spiral"
     width: int = 3
 
 
@@ -68,8 +69,14 @@ UNKNOWN: dict[str, tuple[TransformerConfig, str]] = {
     "field at its default": (FutureTransformer(**SIZES), "model.future = 0"),
     "field with a value": (FutureTransformer(**SIZES, future=7), "model.future = 7"),
     "field of moe": (replace(SMALL, moe=with_future_field(MixtureConfig)()), "model.moe.future = 0"),
-    "field of attention": (replace(SMALL, attention=with_future_field(FullAttention)()), "model.attention.future = 0"),
-    "kind of attention": (replace(SMALL, attention=WindowAttention()), "model.attention.kind = 'window'"),  # type: ignore[arg-type]
+    "field of attention": (
+        replace(SMALL, attention=with_future_field(FullAttention)()),
+        "model.attention.future = 0",
+    ),
+    "kind of attention": (
+        replace(SMALL, attention=SpiralAttention()),
+        "model.attention.kind = 'spiral'",
+    ),  # type: ignore[arg-type]
     "kind of positions": (replace(SMALL, position="spiral"), "model.position = 'spiral'"),  # type: ignore[arg-type]
     "kind of feed-forward": (replace(SMALL, ffn="maxout"), "model.ffn = 'maxout'"),  # type: ignore[arg-type]
 }

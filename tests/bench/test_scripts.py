@@ -17,7 +17,7 @@ Script = Callable[[str], ModuleType]
 
 SCRIPTS = (
     *("hardware", "training_operations", "train", "decode", "decoding_choices"),
-    *("memory", "startup", "scaling", "time_to_bleu"),
+    *("memory", "context", "startup", "scaling", "time_to_bleu"),
 )
 
 

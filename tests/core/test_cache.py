@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.core.cache import FixedCache, GrowingCache
+from regard.core.cache import FixedCache, GrowingCache, PrunedCache
 
 
 @given(lengths=st.lists(st.integers(1, 3), min_size=1, max_size=4), seed=st.integers(0, 100))
@@ -42,3 +42,28 @@ def test_fixed_cache_reorders_keys_and_values() -> None:
     cache.reorder(torch.tensor([2, 0, 0, 1]))
     assert cache.k_RHMK.flatten().tolist() == [2, 0, 0, 1]
     assert cache.v_RHMK.flatten().tolist() == [-2, 0, 0, -1]
+
+
+@given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=8), window=st.integers(0, 4), seed=st.integers(0, 100))
+@settings(max_examples=40, deadline=None)
+def test_a_pruned_cache_has_what_is_needed_at_its_place(lengths: list[int], window: int, seed: int) -> None:
+    torch.manual_seed(seed)
+
+    def needed(positions_M: torch.Tensor, length: int) -> torch.Tensor:
+        return (positions_M >= length - window) | (positions_M == 0)
+
+    cache = PrunedCache(2, 3, sum(lengths), 4, torch.zeros(1, dtype=torch.float64), needed)
+    keys = torch.randn(2, 3, sum(lengths), 4, dtype=torch.float64)
+    start = 0
+    for length in lengths:
+        end = start + length
+        seen_k, seen_v = cache.append(keys[:, :, start:end], -keys[:, :, start:end])
+        positions = cache.positions_M
+        assert torch.equal(seen_k, keys[:, :, positions])
+        assert torch.equal(seen_v, -seen_k)
+        assert set(positions.tolist()) >= {0, *range(max(start - window, 0), end)}
+        assert cache.length == end
+        assert cache.k_RHTK.shape[2] <= 2 * (window + 1) + 1
+        start = end
+    with pytest.raises(ValueError, match="but this cache has room for only"):
+        cache.append(keys[:, :, :1], keys[:, :, :1])

@@ -137,3 +137,21 @@ def test_the_tap_of_the_hidden_units_is_before_dropout() -> None:
     torch.testing.assert_close(trace["ffn_hidden"], F.relu(ffn.up(x)))
     still = ffn.eval()(x)
     torch.testing.assert_close(still, ffn.down(F.relu(ffn.up(x))))
+
+
+@pytest.mark.parametrize("kind", ["relu", "swiglu"])
+def test_in_blocks_it_is_the_same_network_with_the_same_dropout_in_both_passes(kind: FeedForwardKind) -> None:
+    whole, parts = network(kind, 0.3).train(), network(kind, 0.3).train()
+    parts.load_state_dict(whole.state_dict())
+    parts.block = 2
+    x = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(parts.eval()(x), whole.eval()(x), rtol=0, atol=1e-12)
+    parts.train()
+    torch.manual_seed(4)
+    out = parts(x)
+    grads = torch.autograd.grad(out.sum(), [x, *parts.parameters()])
+    torch.manual_seed(4)
+    again = torch.cat([whole.train()(part) for part in x.split(2, dim=1)], dim=1)
+    torch.testing.assert_close(out, again, rtol=0, atol=1e-12)
+    for one, other in zip(grads, torch.autograd.grad(again.sum(), [x, *whole.parameters()]), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from regard.config import FeedForwardKind
+from regard.core.auxiliary import auxiliary_loss
 from regard.core.feedforward import FeedForward
 from regard.core.moe import (
     LoadReport,
     MixtureOfExperts,
     Router,
-    auxiliary_loss,
     balance_loss,
     mixtures,
     rebalance,

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import ImageClassifier, TextEncoder, TextGenerator
+from regard.cli.display import spans_text
 from regard.config import CorpusConfig, RunConfig
 from regard.config.recipe import run_from_dict
 from regard.data.batches import DataPosition
@@ -80,6 +81,13 @@ def make(folder: Path) -> Make:
             {"train": [{"text": text}], "valid": [{"text": text, "start": 0.9}], **pieces},
             {"family": "gpt", "max_positions": 32, **SIZES},
         ),
+        "gpt with spans": (
+            {"train": [{"text": text}], "valid": [{"text": text, "start": 0.9}], **characters},
+            {
+                "family": "gpt", "max_positions": 32, **SIZES,
+                "attention": {"kind": "adaptive_span", "max_span": 8, "initial_span": 1, "ramp": 2, "span_loss": 1.0},
+            },
+        ),
         "deepseek": (
             {"train": [{"text": text}], "valid": [{"text": text, "start": 0.9}], **characters},
             {
@@ -123,7 +131,7 @@ def make(folder: Path) -> Make:
     return make_run
 
 
-KINDS = ("gpt", "gpt of pieces", "deepseek", "bert", "t5", "bert classes", "vit")
+KINDS = ("gpt", "gpt of pieces", "gpt with spans", "deepseek", "bert", "t5", "bert classes", "vit")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -167,6 +175,20 @@ def test_experts_are_balanced_and_reported(make: Make, tmp_path: Path, heard: An
     balances = [report.balance for report in heard.steps]
     assert all(balance is not None and 0 < balance.entropy <= 1 and balance.busiest >= 1 for balance in balances)
     assert RunFolder(tmp_path / "run").read_metrics()[0]["balance"].keys() == {"entropy", "busiest", "idle"}
+
+
+def test_spans_are_learnt_clamped_and_reported(make: Make, tmp_path: Path, heard: Any) -> None:
+    """A loss so large that no span pays: they fall to nothing, and no lower."""
+    folder = RunFolder(tmp_path / "run")
+    start(make("gpt with spans", max_steps=60), folder, heard)
+    means = [report.spans.mean for report in heard.steps]
+    assert means[0] < 1
+    assert means == sorted(means, reverse=True)
+    assert means[-1] == 0
+    row = folder.read_metrics()[0]["spans"]
+    assert row["mean"] == means[0]
+    assert {name: len(heads) for name, heads in row["heads"].items()} == {"layers.0.attention": 2}
+    assert spans_text(heard.steps[0].spans).startswith(f"mean {means[0]:.0f} tokens, longest ")
 
 
 def test_what_comes_out_can_be_used(make: Make, tmp_path: Path, heard: Any) -> None:

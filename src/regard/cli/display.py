@@ -18,7 +18,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from regard.train.reports import Balance, Sample, StepReport, ValidationReport
+from regard.train.reports import Balance, Sample, Spans, StepReport, ValidationReport
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -46,6 +46,11 @@ def balance_text(balance: Balance) -> str:
     return f"entropy {balance.entropy:.2f}, maximum load {balance.busiest:.1f} × mean{idle}"
 
 
+def spans_text(spans: Spans) -> str:
+    """How far back the heads look."""
+    return f"mean {spans.mean:.0f} tokens, longest {spans.longest:.0f}"
+
+
 class PlainDisplay:
     """A line per report."""
 
@@ -69,6 +74,7 @@ class PlainDisplay:
             f"step {r.step:>7,}  epoch {r.epoch:>3}  loss {r.loss:.3f}  ppl {r.perplexity:.2f}  lr {r.lr:.2e}  "
             f"{r.tokens_per_second:,.0f} tokens/s  {clock(r.seconds)} elapsed  {clock(r.seconds_left)} left"
             + ("" if r.balance is None else f"  experts: {balance_text(r.balance)}")
+            + ("" if r.spans is None else f"  spans: {spans_text(r.spans)}")
         )
 
     def validation(self, r: ValidationReport) -> None:
@@ -134,6 +140,7 @@ class LiveDisplay:
             "time": clock(r.seconds),
             "time left": clock(r.seconds_left),
             **({} if r.balance is None else {"experts": balance_text(r.balance)}),
+            **({} if r.spans is None else {"spans": spans_text(r.spans)}),
         }
         numbers = [Text.assemble((f"{name}\n", "dim"), (value, "bold")) for name, value in cells.items()]
         curve = sparkline(self.losses, max(8, min(60, self.console.width - 32)))

@@ -16,7 +16,15 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regard.config.attention import FullAttention
+from regard.config.attention import (
+    AdaptiveSpanConfig,
+    BlockAttentionConfig,
+    BlockwiseAttentionConfig,
+    FullAttention,
+    LinformerConfig,
+    SparseAttentionConfig,
+    WindowAttentionConfig,
+)
 from regard.config.models import MixtureConfig
 from regard.config.parsing import listed
 from regard.errors import ConfigError
@@ -65,6 +73,16 @@ def any_value(*names: str) -> dict[str, AnyValue]:
 
 
 FULL_ONLY: Table = {FullAttention: {"kind": ("full",)}}
+# Every kind that models with multi-head attention may have, at all of its settings.
+ATTENTIONS: Table = {
+    **FULL_ONLY,
+    BlockwiseAttentionConfig: {"kind": ("blockwise",), **any_value("block")},
+    WindowAttentionConfig: {"kind": ("window",), **any_value("window", "dilation", "n_global_tokens")},
+    SparseAttentionConfig: {"kind": ("sparse",), **any_value("patterns", "combine", "stride", "summary_columns")},
+    BlockAttentionConfig: {"kind": ("block",), **any_value("length", "n_blocks", "shifts")},
+    AdaptiveSpanConfig: {"kind": ("adaptive_span",), **any_value("max_span", "initial_span", "ramp", "span_loss")},
+    LinformerConfig: {"kind": ("linformer",), **any_value("length", "projected_length", "sharing")},
+}
 FEED_FORWARDS = ("relu", "gelu", "gelu_tanh", "swish", "swiglu", "geglu")
 # Every setting of experts; a consumer that does not support ffn = "moe" states them too, as they have no effect there.
 MOE: Table = {

@@ -7,12 +7,14 @@ Shapes: B batch, L length, D model, F feed-forward.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, assert_never
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 
 from regard.config import FeedForwardKind
 from regard.core.dropout import Dropout, byte_threshold, inverse_keep_rate
@@ -28,24 +30,33 @@ class FeedForward(nn.Module):
     """relu, gelu, gelu_tanh, swish:  W₂ f(W₁ x + b₁) + b₂.
     swiglu, geglu:  W₂ (f(W_gate x + b_gate) · (W_up x + b_up)) + b₂, where f is silu or gelu_tanh.
 
-    Gate and up are one matrix. x_BLD in, BLD out.
+    Gate and up are one matrix. x_BLD in, BLD out. With a `block`, longer texts are computed so many tokens at a time
+    (Liu & Abbeel 2023), and again in the backward pass, so that the units of one block only are held.
     """
 
-    def __init__(self, d_model: int, d_ff: int, kind: FeedForwardKind, dropout: float, bias: bool = True) -> None:
+    def __init__(
+        self, d_model: int, d_ff: int, kind: FeedForwardKind, dropout: float, bias: bool = True, block: int = 0
+    ) -> None:
         super().__init__()
-        self.kind = kind
+        self.kind, self.block = kind, block
         self.up = Linear(d_model, 2 * d_ff if kind in GATED else d_ff, bias)
         self.down = Linear(d_ff, d_model, bias)
         self.dropout = Dropout(dropout)
         self.ffn_hidden, self.ffn_out = Tap(), Tap()
 
     def forward(self, x_BLD: Tensor) -> Tensor:
+        if not 0 < self.block < x_BLD.shape[1] or self.ffn_hidden.hooked:
+            return self.ffn_out(self.run(x_BLD))  # type: ignore[no-any-return]
+        run = partial(checkpoint, self.run, use_reentrant=False) if torch.is_grad_enabled() else self.run
+        return self.ffn_out(torch.cat([run(part) for part in torch.split(x_BLD, self.block, dim=1)], dim=1))  # type: ignore[no-any-return]
+
+    def run(self, x_BLD: Tensor) -> Tensor:
         up_BLF = self.up(x_BLD)
         if self.can_fuse(up_BLF):
             dropped_BLF = relu_dropout(up_BLF, self.dropout.p)
         else:
             dropped_BLF = self.dropout(self.ffn_hidden(activate(self.kind, up_BLF)))
-        return self.ffn_out(self.down(dropped_BLF))  # type: ignore[no-any-return]
+        return self.down(dropped_BLF)  # type: ignore[no-any-return]
 
     def can_fuse(self, up: Tensor) -> bool:
         """Whether dropout follows a ReLU, the kernel supports the tensor, and the tap between them has no hook."""

@@ -5,6 +5,9 @@ Shapes: B batch, L query length, M memory length. A mask broadcasts to scores_BH
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
@@ -18,3 +21,27 @@ def causal_mask(n_queries: int, n_keys: int, device: torch.device | None = None)
     """mask_LM: every query may attend to its own position and earlier ones. The last query is at the last key."""
     start = n_keys - n_queries
     return torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(diagonal=start)
+
+
+@dataclass(frozen=True)
+class CausalMask:
+    """`causal_mask` as a statement: the matrix is made when an attention asks for it, once for all layers.
+
+    Attentions that compute block by block never ask, so that a long text needs no L×L matrix.
+    """
+
+    n_queries: int
+    n_keys: int
+    device: torch.device | None = None
+
+    @cached_property
+    def dense(self) -> Tensor:
+        return causal_mask(self.n_queries, self.n_keys, self.device)
+
+
+Mask = Tensor | CausalMask
+
+
+def dense(mask: Mask | None) -> Tensor | None:
+    """The mask as a matrix."""
+    return mask.dense if isinstance(mask, CausalMask) else mask

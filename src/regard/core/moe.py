@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import FeedForwardChoice, FeedForwardKind, GateKind, LoadBalancing
+from regard.core.auxiliary import AuxiliaryLoss
 from regard.core.dropout import Dropout
 from regard.core.feedforward import GATED, FeedForward, activate
 from regard.core.linear import linear
@@ -145,7 +146,7 @@ class SharedExperts(FeedForward):
     """The experts that process every token: n networks side by side are one network of n times the width."""
 
 
-class MixtureOfExperts(nn.Module):
+class MixtureOfExperts(nn.Module, AuxiliaryLoss):
     """shared(x) + Σ over the chosen of gate · expert(x).   x_BLD in, BLD out.
 
     In training it counts the tokens of each expert; `rebalance` reads the counts after each optimiser step.
@@ -211,13 +212,27 @@ class MixtureOfExperts(nn.Module):
             loss = self.load_balancing_rate * balance_loss(affinity_BLE, load_E)
             self.auxiliary = loss if self.auxiliary is None else self.auxiliary + loss
 
+    def auxiliary_loss(self) -> Tensor | None:
+        """The balance loss of the batches since the last call; None without `load_balancing = "loss"`."""
+        loss, self.auxiliary = self.auxiliary, None
+        return loss
+
 
 def build_ffn(
-    d_model: int, d_ff: int, choice: FeedForwardChoice, dropout: float, bias: bool, moe: Mapping[str, Any]
+    d_model: int,
+    d_ff: int,
+    choice: FeedForwardChoice,
+    dropout: float,
+    bias: bool,
+    moe: Mapping[str, Any],
+    block: int = 0,
 ) -> nn.Module:
-    """A feed-forward network or a mixture of experts. `moe`: the settings of a mixture; d_ff 0 there means `d_ff`."""
+    """A feed-forward network or a mixture of experts. `moe`: the settings of a mixture; d_ff 0 there means `d_ff`.
+
+    `block`: one network is computed for so many tokens at a time; 0: for all at once, as a mixture always is.
+    """
     if choice != "moe":
-        return FeedForward(d_model, d_ff, choice, dropout, bias)
+        return FeedForward(d_model, d_ff, choice, dropout, bias, block)
     return MixtureOfExperts(d_model, dropout, bias, **{**moe, "d_ff": moe["d_ff"] or d_ff})
 
 
@@ -288,13 +303,3 @@ def rebalance(model: nn.Module) -> LoadReport | None:
             correction_E.add_((load_E.double().mean() - load_E).sign(), alpha=mixture.load_balancing_rate)
         load_E.zero_()
     return report
-
-
-def auxiliary_loss(model: nn.Module) -> Tensor | None:
-    """The term to add to the mean loss of the batches since the last call; None without `load_balancing = "loss"`."""
-    losses = []
-    for mixture in mixtures(model).values():
-        if mixture.auxiliary is not None:
-            losses.append(mixture.auxiliary)
-            mixture.auxiliary = None
-    return torch.stack(losses).sum() if losses else None

@@ -3,7 +3,8 @@
 A `Tap` is an identity module without parameters. Models contain a tap at every value that may be worth inspecting:
 
     src_embedded  tgt_embedded  q  k  v  scores  weights  head_out  attn_out  resid  normed  ffn_hidden  ffn_out
-    embedded  memory  states  summary  latent  router  last  logits
+    embedded  memory  states  summary  latent  router  last  logits  global_q  global_k  global_v
+    k_projected  v_projected
 
 Without a hook, a tap costs one attribute look-up. `hook_taps` attaches hooks by pattern; a hook that returns a tensor
 replaces the value (an intervention). `record` stores the values.

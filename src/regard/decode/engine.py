@@ -63,6 +63,8 @@ SUPPORT = Support(
             "ffn": tuple(ACTIVATIONS),
             "tie_embeddings": ("all", "output", "none"),
             "attention": FULL_ONLY,
+            "decoder_attention": FULL_ONLY,
+            "cross_attention": FULL_ONLY,
             "moe": MOE,
             **any_value("n_heads", "n_encoder_layers", "n_decoder_layers", "max_positions", "output_bias"),
             **any_value("src_vocab_size", "tgt_vocab_size"),

@@ -17,6 +17,8 @@ SUPPORT = Support(
             "ffn": (*FEED_FORWARDS, "moe"),
             "tie_embeddings": ("all", "output", "none"),
             "attention": FULL_ONLY,
+            "decoder_attention": FULL_ONLY,
+            "cross_attention": FULL_ONLY,
             "moe": MOE,
             **STACKS,
             **any_value("n_heads", "d_ff", "max_positions", "output_bias", "attention_dropout", "activation_dropout"),

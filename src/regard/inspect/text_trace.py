@@ -34,6 +34,11 @@ class TextTrace:
         if not paths:
             raise ConfigError('this trace has no attention; record the taps "layers.*.attention.weights" too')
         weights = np.stack([self.values[path] for path in paths])
+        if weights.shape[-1] != len(self.ids):
+            raise ConfigError(
+                "this model's attention has no weight for each token (model.attention.kind = 'linformer'): its "
+                'taps "layers.*.attention.weights" have the weights of the projected keys'
+            )
         weights = weights[[layer]] if layer is not None else weights
         weights = weights[:, [head]] if head is not None else weights
         return np.asarray(weights.mean(axis=(0, 1)))

@@ -36,6 +36,8 @@ SUPPORT = Support(
             "ffn": ("relu", "gelu", "gelu_tanh", "swish", *GATED),
             "tie_embeddings": ("all", "output", "none"),
             "attention": FULL_ONLY,
+            "decoder_attention": FULL_ONLY,
+            "cross_attention": FULL_ONLY,
             "moe": MOE,
             **any_value("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_positions"),
             **any_value("src_vocab_size", "tgt_vocab_size", "output_bias"),

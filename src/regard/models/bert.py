@@ -21,8 +21,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.config import BertConfig, FeedForwardKind, to_dict
-from regard.core.attention.build import build_attention
+from regard.config import BertConfig, FeedForwardKind, feed_forward_block, to_dict
+from regard.core.attention.build import build_attention, share_between_layers
+from regard.core.attention.linformer import LengthProjection
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding
 from regard.core.feedforward import activate
@@ -48,11 +49,12 @@ def build_residual(config: BertConfig) -> Residual:
 class Layer(nn.Module):
     """Self-attention over the whole text, then the feed-forward network: norm(x + f(x)) each."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, layer: int = 0) -> None:
         super().__init__()
         c = config
-        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "encoder", c.attention_dropout)
-        self.ffn = build_ffn(config.d_model, config.d_ff, config.ffn, 0.0, True, to_dict(config.moe))
+        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "encoder", c.attention_dropout, layer=layer)
+        block = feed_forward_block(c.attention)
+        self.ffn = build_ffn(c.d_model, c.d_ff, c.ffn, 0.0, True, to_dict(c.moe), block)
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
     def forward(self, x_BLD: Tensor, mask: Tensor) -> Tensor:
@@ -99,7 +101,8 @@ class Bert(nn.Module):
         self.segments = Embedding(config.n_segments, d_model, scale=1.0)
         self.first_norm = LayerNorm(d_model, config.norm_eps)
         self.dropout = Dropout(config.dropout)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(Layer(config, i) for i in range(config.n_layers))
+        share_between_layers(self.layers)
         self.pooler = Pooler(d_model) if config.pooler else None
         self.masked_head = MaskedHead(config) if "masked" in config.heads else None
         self.next_head = Linear(d_model, 2) if "next" in config.heads else None
@@ -124,6 +127,8 @@ class Bert(nn.Module):
                     nn.init.normal_(module.weight, std=spread)
                 case LearnedPositions():
                     nn.init.normal_(module.table_LD, std=spread)
+                case LengthProjection():
+                    module.initialise()
         with torch.no_grad():
             self.embedding.weight[PAD].zero_()
 

@@ -19,7 +19,7 @@ from regard.core.attention.latent import LatentCache
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding
 from regard.core.linear import Linear
-from regard.core.masks import causal_mask
+from regard.core.masks import CausalMask, Mask
 from regard.core.moe import Experts, Router, build_ffn
 from regard.core.norms import RMSNorm
 from regard.core.residual import Residual
@@ -40,9 +40,9 @@ class Layer(nn.Module):
         self.around_attention = Residual(c.d_model, "pre", "rmsnorm", c.dropout, c.norm_eps)
         self.around_ffn = Residual(c.d_model, "pre", "rmsnorm", c.dropout, c.norm_eps)
 
-    def forward(self, x_BLD: Tensor, mask_LM: Tensor | None, cache: LatentCache | None = None) -> Tensor:
+    def forward(self, x_BLD: Tensor, mask: Mask | None, cache: LatentCache | None = None) -> Tensor:
         normed = self.around_attention.before(x_BLD)
-        x_BLD = self.around_attention.after(x_BLD, self.attention(normed, mask_LM, cache))
+        x_BLD = self.around_attention.after(x_BLD, self.attention(normed, mask, cache))
         return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
 
 
@@ -91,9 +91,9 @@ class DeepSeek(LanguageModel):
         """hidden_BLD at all positions, with causal attention."""
         length = ids_BL.shape[1]
         x_BLD = self.embed(ids_BL)
-        mask_LM = causal_mask(length, length, ids_BL.device)
+        mask = CausalMask(length, length, ids_BL.device)
         for layer in self.layers:
-            x_BLD = layer(x_BLD, mask_LM)
+            x_BLD = layer(x_BLD, mask)
         return self.last(self.last_norm(x_BLD))  # type: ignore[no-any-return]
 
     def begin(self, rows: int, max_length: int) -> TextState:
@@ -106,7 +106,7 @@ class DeepSeek(LanguageModel):
         """hidden_RLD of these tokens, which follow those that `state` has read."""
         start, length = state.length, ids_RL.shape[1]
         x_RLD = self.embed(ids_RL)
-        mask_LM = causal_mask(length, start + length, ids_RL.device) if length > 1 else None
+        mask = CausalMask(length, start + length, ids_RL.device) if length > 1 else None
         for layer, cache in zip(self.layers, state.layers, strict=True):
-            x_RLD = layer(x_RLD, mask_LM, cache)
+            x_RLD = layer(x_RLD, mask, cache)
         return self.last(self.last_norm(x_RLD))  # type: ignore[no-any-return]

@@ -12,13 +12,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.config import GptConfig, to_dict
+from regard.config import GptConfig, feed_forward_block, to_dict
 from regard.core.attention.build import build_attention
-from regard.core.cache import GrowingCache
+from regard.core.attention.multi_head import Cache
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding
 from regard.core.linear import Linear
-from regard.core.masks import causal_mask
+from regard.core.masks import CausalMask, Mask
 from regard.core.moe import Experts, Router, build_ffn
 from regard.core.norms import LayerNorm
 from regard.core.positions import LearnedPositions
@@ -36,16 +36,17 @@ def build_residual(config: GptConfig) -> Residual:
 class Layer(nn.Module):
     """Causal self-attention, then the feed-forward network, each as x + f(norm(x))."""
 
-    def __init__(self, config: GptConfig) -> None:
+    def __init__(self, config: GptConfig, layer: int = 0) -> None:
         super().__init__()
         c = config
-        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "decoder", c.attention_dropout)
-        self.ffn = build_ffn(config.d_model, config.d_ff, config.ffn, 0.0, True, to_dict(config.moe))
+        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "decoder", c.attention_dropout, layer=layer)
+        block = feed_forward_block(c.attention)
+        self.ffn = build_ffn(c.d_model, c.d_ff, c.ffn, 0.0, True, to_dict(c.moe), block)
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
-    def forward(self, x_BLD: Tensor, mask_LM: Tensor | None, cache: GrowingCache | None = None) -> Tensor:
+    def forward(self, x_BLD: Tensor, mask: Mask | None, cache: Cache | None = None) -> Tensor:
         normed = self.around_attention.before(x_BLD)
-        x_BLD = self.around_attention.after(x_BLD, self.attention(normed, mask=mask_LM, cache=cache))
+        x_BLD = self.around_attention.after(x_BLD, self.attention(normed, mask=mask, cache=cache))
         return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
 
 
@@ -59,7 +60,7 @@ class Gpt(LanguageModel):
         self.embedding = self.output = Embedding(config.vocab_size, config.d_model, scale=1.0)
         self.positions = LearnedPositions(config.d_model, config.max_positions)
         self.dropout = Dropout(config.dropout)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(Layer(config, i) for i in range(config.n_layers))
         self.last_norm = LayerNorm(config.d_model, config.norm_eps)
         self.embedded, self.last, self.logits = Tap(), Tap(), Tap()
         if initialise:
@@ -98,9 +99,9 @@ class Gpt(LanguageModel):
         """hidden_BLD at all positions, with causal attention."""
         length = ids_BL.shape[1]
         x_BLD = self.embed(ids_BL, 0)
-        mask_LM = causal_mask(length, length, ids_BL.device)
+        mask = CausalMask(length, length, ids_BL.device)
         for layer in self.layers:
-            x_BLD = layer(x_BLD, mask_LM)
+            x_BLD = layer(x_BLD, mask)
         return self.last(self.last_norm(x_BLD))  # type: ignore[no-any-return]
 
     def begin(self, rows: int, max_length: int) -> TextState:
@@ -113,7 +114,7 @@ class Gpt(LanguageModel):
         """hidden_RLD of these tokens, which follow those that `state` has read."""
         start, length = state.length, ids_RL.shape[1]
         x_RLD = self.embed(ids_RL, start)
-        mask_LM = causal_mask(length, start + length, ids_RL.device) if length > 1 else None
+        mask = CausalMask(length, start + length, ids_RL.device) if length > 1 else None
         for layer, cache in zip(self.layers, state.layers, strict=True):
-            x_RLD = layer(x_RLD, mask_LM, cache)
+            x_RLD = layer(x_RLD, mask, cache)
         return self.last(self.last_norm(x_RLD))  # type: ignore[no-any-return]

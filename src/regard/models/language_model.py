@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.attention.latent import LatentCache
-from regard.core.cache import GrowingCache
+from regard.core.cache import GrowingCache, PrunedCache
 from regard.core.embeddings import Embedding
 
 
@@ -61,7 +61,7 @@ class LanguageModel(nn.Module, ABC):
 class TextState:
     """The caches of all layers for the text so far: keys and values, or the latent vectors that they come from."""
 
-    def __init__(self, layers: Sequence[GrowingCache | LatentCache]) -> None:
+    def __init__(self, layers: Sequence[GrowingCache | PrunedCache | LatentCache]) -> None:
         self.layers = list(layers)
 
     @property

@@ -26,10 +26,12 @@ from regard.config import (
     TranslationConfig,
     ViTConfig,
 )
-from regard.config.support import FEED_FORWARDS, FULL_ONLY, MOE, SomeOf, Support, any_value
+from regard.config.support import ATTENTIONS, FEED_FORWARDS, MOE, SomeOf, Support, any_value
 from regard.core.attention.additive import AdditiveAttention, DotAttention
 from regard.core.attention.latent import LatentAttention
+from regard.core.attention.linformer import Linformer
 from regard.core.attention.multi_head import MultiHeadAttention
+from regard.core.attention.window import WindowAttention
 from regard.core.embeddings import Embedding
 from regard.core.feedforward import GATED, FeedForward
 from regard.core.moe import Experts, Router, SharedExperts
@@ -61,7 +63,9 @@ SUPPORT = Support(
             "norm": ("layernorm", "rmsnorm"),
             "ffn": FFN_CHOICES,
             "tie_embeddings": TIED_EMBEDDINGS,
-            "attention": FULL_ONLY,
+            "attention": ATTENTIONS,
+            "decoder_attention": ATTENTIONS,
+            "cross_attention": ATTENTIONS,
             "moe": MOE,
             **STACKS,
             **any_value("n_heads", "d_ff", "max_positions", "output_bias", "attention_dropout", "activation_dropout"),
@@ -79,7 +83,7 @@ SUPPORT = Support(
             "family": ("t5",),
             "ffn": FFN_CHOICES,
             "tie_embeddings": ("all", "inputs"),
-            "attention": FULL_ONLY,
+            "attention": ATTENTIONS,
             "moe": MOE,
             **STACKS,
             **any_value("n_heads", "head_size", "d_ff", "n_buckets", "max_distance", "norm_eps", "scale_output"),
@@ -88,7 +92,7 @@ SUPPORT = Support(
         GptConfig: {
             "family": ("gpt",),
             "ffn": FFN_CHOICES,
-            "attention": FULL_ONLY,
+            "attention": ATTENTIONS,
             "moe": MOE,
             **LAYERS,
             **any_value("max_positions", "vocab_size"),
@@ -96,7 +100,7 @@ SUPPORT = Support(
         BertConfig: {
             "family": ("bert",),
             "ffn": FFN_CHOICES,
-            "attention": FULL_ONLY,
+            "attention": ATTENTIONS,
             "moe": MOE,
             "heads": SomeOf(("masked", "next", "classes", "tags")),
             **LAYERS,
@@ -112,7 +116,7 @@ SUPPORT = Support(
         ViTConfig: {
             "family": ("vit",),
             "ffn": FFN_CHOICES,
-            "attention": FULL_ONLY,
+            "attention": ATTENTIONS,
             "moe": MOE,
             **LAYERS,
             **any_value("image_size", "patch_size", "channels", "mean", "std", "n_labels"),
@@ -247,6 +251,12 @@ def note_on(model: nn.Module, name: str, other_names: Sequence[str]) -> str:
     match model.get_submodule(owner), part:
         case MultiHeadAttention(), "qkv":
             return f"{letter}_Q {letter}_K {letter}_V"
+        case WindowAttention(), "global_qkv":
+            return f"{letter}_Q {letter}_K {letter}_V of global tokens"
+        case Linformer(sharing=sharing), "project_k":
+            return "E" if sharing in ("none", "head") else "E = F"
+        case Linformer(), "project_v":
+            return "F"
         case MultiHeadAttention(), "out":
             return f"{letter}_O"
         case FeedForward(kind="swiglu"), "up":

@@ -17,15 +17,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.config import AttentionRole, T5Config, to_dict
+from regard.config import AttentionRole, T5Config, feed_forward_block, to_dict
 from regard.core.attention.build import Attention, build_attention
-from regard.core.attention.multi_head import MultiHeadAttention
-from regard.core.cache import DecoderCaches, FixedCache, GrowingCache
+from regard.core.attention.multi_head import Cache, MultiHeadAttention
+from regard.core.cache import DecoderCaches, FixedCache
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding
 from regard.core.feedforward import FeedForward
 from regard.core.linear import linear
-from regard.core.masks import causal_mask, padding_mask
+from regard.core.masks import CausalMask, Mask, padding_mask
 from regard.core.moe import Experts, Router, build_ffn
 from regard.core.norms import RMSNorm
 from regard.core.positions import RelativePositions
@@ -43,7 +43,8 @@ def build_heads(config: T5Config, role: AttentionRole) -> Attention:
 
 
 def build_feed_forward(config: T5Config) -> nn.Module:
-    return build_ffn(config.d_model, config.d_ff, config.ffn, config.dropout, False, to_dict(config.moe))
+    c, block = config, feed_forward_block(config.attention)
+    return build_ffn(c.d_model, c.d_ff, c.ffn, c.dropout, False, to_dict(c.moe), block)
 
 
 def build_residual(config: T5Config) -> Residual:
@@ -84,10 +85,10 @@ class DecoderLayer(nn.Module):
         self,
         x_BLD: Tensor,
         memory_BMD: Tensor | None,
-        mask: Tensor | None,
+        mask: Mask | None,
         memory_mask: Tensor,
         bias: Tensor | None,
-        own: GrowingCache | None = None,
+        own: Cache | None = None,
         memory: FixedCache | None = None,
     ) -> Tensor:
         """`own` and `memory` are the caches of a search; None in training and tracing."""
@@ -180,7 +181,7 @@ class T5(TranslationModel):
         """hidden_BLD at all target positions, with causal self-attention."""
         length = tgt_BL.shape[1]
         x_BLD = self.tgt_embedded(self.embed(tgt_BL))
-        mask = causal_mask(length, length, tgt_BL.device)
+        mask = CausalMask(length, length, tgt_BL.device)
         bias = self.tgt_positions.bias(length, length)
         for layer in self.decoder:
             x_BLD = layer(x_BLD, memory_BMD, mask, memory_mask, bias)

@@ -13,13 +13,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.config import AttentionRole, TransformerConfig, to_dict
-from regard.core.attention.build import Attention, build_attention
-from regard.core.cache import DecoderCaches, FixedCache, GrowingCache
+from regard.config import AttentionConfig, AttentionRole, TransformerConfig, feed_forward_block, to_dict
+from regard.core.attention.build import Attention, build_attention, share_between_layers
+from regard.core.attention.linformer import LengthProjection
+from regard.core.attention.multi_head import Cache
+from regard.core.cache import DecoderCaches, FixedCache
 from regard.core.dropout import Dropout
 from regard.core.embeddings import Embedding, build_embeddings
 from regard.core.linear import Linear, linear
-from regard.core.masks import causal_mask, padding_mask
+from regard.core.masks import CausalMask, Mask, padding_mask
 from regard.core.moe import Experts, Router, build_ffn
 from regard.core.norms import build_norm
 from regard.core.positions import Positions, build_positions
@@ -29,14 +31,15 @@ from regard.models.translation_model import TranslationModel
 from regard.tokenizers.special_ids import PAD
 
 
-def build_heads(config: TransformerConfig, role: AttentionRole) -> Attention:
+def build_heads(config: TransformerConfig, role: AttentionRole, layer: int) -> Attention:
     c = config
-    return build_attention(c.attention, c.d_model, c.n_heads, role, c.attention_dropout)
+    kind = {"encoder": c.attention, "decoder": c.decoder_attention, "cross": c.cross_attention}[role]
+    return build_attention(kind, c.d_model, c.n_heads, role, c.attention_dropout, layer=layer)
 
 
-def build_feed_forward(config: TransformerConfig) -> nn.Module:
-    c = config
-    return build_ffn(c.d_model, c.d_ff, c.ffn, c.activation_dropout, True, to_dict(c.moe))
+def build_feed_forward(config: TransformerConfig, beside: AttentionConfig) -> nn.Module:
+    c, block = config, feed_forward_block(beside)
+    return build_ffn(c.d_model, c.d_ff, c.ffn, c.activation_dropout, True, to_dict(c.moe), block)
 
 
 def build_residual(config: TransformerConfig) -> Residual:
@@ -46,10 +49,10 @@ def build_residual(config: TransformerConfig) -> Residual:
 class EncoderLayer(nn.Module):
     """Self-attention over the source, then the feed-forward network."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, layer: int = 0) -> None:
         super().__init__()
-        self.attention = build_heads(config, "encoder")
-        self.ffn = build_feed_forward(config)
+        self.attention = build_heads(config, "encoder", layer)
+        self.ffn = build_feed_forward(config, config.attention)
         self.around_attention, self.around_ffn = build_residual(config), build_residual(config)
 
     def forward(self, x_BMD: Tensor, mask: Tensor, bias: Tensor | None, positions: Positions) -> Tensor:
@@ -61,11 +64,11 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Masked self-attention over the target, cross-attention to the source, then the feed-forward network."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, layer: int = 0) -> None:
         super().__init__()
-        self.attention = build_heads(config, "decoder")
-        self.cross = build_heads(config, "cross")
-        self.ffn = build_feed_forward(config)
+        self.attention = build_heads(config, "decoder", layer)
+        self.cross = build_heads(config, "cross", layer)
+        self.ffn = build_feed_forward(config, config.decoder_attention)
         self.around_attention, self.around_cross, self.around_ffn = (
             build_residual(config),
             build_residual(config),
@@ -76,11 +79,11 @@ class DecoderLayer(nn.Module):
         self,
         x_BLD: Tensor,
         memory_BMD: Tensor | None,
-        mask: Tensor | None,
+        mask: Mask | None,
         memory_mask: Tensor,
         bias: Tensor | None,
         positions: Positions,
-        own: GrowingCache | None = None,
+        own: Cache | None = None,
         memory: FixedCache | None = None,
     ) -> Tensor:
         """`own` and `memory` are the caches of a search; None in training and tracing."""
@@ -102,8 +105,9 @@ class Transformer(TranslationModel):
         self.tgt_embedding, self.src_embedding, self.output = build_embeddings(
             config.tie_embeddings, config.src_vocab_size, config.tgt_vocab_size, config.d_model
         )
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
+        self.encoder = nn.ModuleList(EncoderLayer(config, i) for i in range(config.n_encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config, i) for i in range(config.n_decoder_layers))
+        share_between_layers(self.encoder)
         self.src_positions = self.build_positions(two_sided=True)
         self.tgt_positions = self.build_positions(two_sided=False)
         self.encoder_norm, self.decoder_norm = self.build_last_norm(), self.build_last_norm()
@@ -132,6 +136,8 @@ class Transformer(TranslationModel):
                         nn.init.xavier_uniform_(matrix)
                 case Router():
                     nn.init.xavier_uniform_(module.weight)
+                case LengthProjection():
+                    module.initialise()
                 case Embedding():
                     nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
                     with torch.no_grad():
@@ -173,7 +179,7 @@ class Transformer(TranslationModel):
         """hidden_BLD at all target positions, with causal self-attention."""
         length = tgt_BL.shape[1]
         x_BLD = self.tgt_embedded(self.embed(self.tgt_embedding, self.tgt_positions, tgt_BL))
-        mask = causal_mask(length, length, tgt_BL.device)
+        mask = CausalMask(length, length, tgt_BL.device)
         bias = self.tgt_positions.bias(length, length)
         for layer in self.decoder:
             x_BLD = layer(x_BLD, memory_BMD, mask, memory_mask, bias, self.tgt_positions)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.config import ViTConfig, to_dict
+from regard.config import ViTConfig, feed_forward_block, to_dict
 from regard.core.attention.build import build_attention
 from regard.core.dropout import Dropout
 from regard.core.linear import Linear
@@ -29,11 +29,12 @@ INITIAL_STD = 0.02  # of the positions and the class token
 class Layer(nn.Module):
     """Self-attention over all patches and the class token, then the feed-forward network, each as x + f(norm(x))."""
 
-    def __init__(self, config: ViTConfig) -> None:
+    def __init__(self, config: ViTConfig, layer: int = 0) -> None:
         super().__init__()
         c = config
-        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "encoder", c.attention_dropout)
-        self.ffn = build_ffn(config.d_model, config.d_ff, config.ffn, config.dropout, True, to_dict(config.moe))
+        self.attention = build_attention(c.attention, c.d_model, c.n_heads, "encoder", c.attention_dropout, layer=layer)
+        block = feed_forward_block(c.attention)
+        self.ffn = build_ffn(c.d_model, c.d_ff, c.ffn, c.dropout, True, to_dict(c.moe), block)
         self.around_attention = Residual(config.d_model, "pre", "layernorm", config.dropout, config.norm_eps)
         self.around_ffn = Residual(config.d_model, "pre", "layernorm", config.dropout, config.norm_eps)
 
@@ -78,7 +79,7 @@ class ViT(nn.Module):
         self.embedding = PatchEmbedding(config.d_model, config.patch_size, config.channels)
         self.positions = LearnedPositions(config.d_model, (config.image_size // config.patch_size) ** 2 + 1)
         self.dropout = Dropout(config.dropout)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(Layer(config, i) for i in range(config.n_layers))
         self.last_norm = LayerNorm(config.d_model, config.norm_eps)
         self.head = ClassHead(config.d_model, config.n_labels)
         self.embedded, self.last, self.logits = Tap(), Tap(), Tap()

@@ -21,8 +21,10 @@ import torch
 from torch import nn
 
 from regard.config import RunConfig
+from regard.core.attention.adaptive_span import spans
+from regard.core.auxiliary import auxiliary_loss, constrain
 from regard.core.int8 import reason_against, use_int8
-from regard.core.moe import LoadReport, auxiliary_loss, rebalance
+from regard.core.moe import LoadReport, rebalance
 from regard.core.precision import choose_dtype, cpu_has_vnni, takes_int8
 from regard.data.batches import DataPosition
 from regard.errors import ConfigError, TrainingDiverged
@@ -41,7 +43,7 @@ from regard.train.optimizer import (
     restore_optimizer,
 )
 from regard.train.probes import encode, read_history
-from regard.train.reports import Balance, Listener, StepReport, ValidationReport
+from regard.train.reports import Balance, Listener, Spans, StepReport, ValidationReport
 from regard.train.run_folder import RunFolder, write_errors
 from regard.train.task import TaskBatch
 from regard.train.tasks import AnyPrepared, build_task
@@ -189,8 +191,8 @@ class Trainer:
         for batch in batches:
             loss = self.task.loss(batch, passes, r_drop)
             mean = loss.objective / (tokens * passes)
-            balance = auxiliary_loss(self.model)
-            (mean if balance is None else mean + balance / len(batches)).backward()  # type: ignore[no-untyped-call]
+            added = auxiliary_loss(self.model)
+            (mean if added is None else mean + added / len(batches)).backward()  # type: ignore[no-untyped-call]
             objective += loss.objective.item() / (tokens * passes)
             nll += loss.nll.item() / (tokens * passes)
             if not math.isfinite(objective):
@@ -210,6 +212,7 @@ class Trainer:
             group["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        constrain(self.model)
         if (load := rebalance(self.model)) is not None:
             self.load = load if self.load is None else self.load + load
         if self.average is not None:
@@ -301,10 +304,17 @@ class Trainer:
             progress.seconds,
             self.seconds_left(),
             None if self.load is None else Balance(self.load.entropy, self.load.busiest, self.load.idle),
+            self.spans(),
         )
         self.load = None
         self.folder.append_metrics(report.row())
         self.listener.step(report)
+
+    def spans(self) -> Spans | None:
+        if not (heads := spans(self.model)):
+            return None
+        every = [span for layer in heads.values() for span in layer]
+        return Spans(sum(every) / len(every), max(every), heads)
 
     def seconds_left(self) -> float:
         """Estimated time to the nearest limit."""

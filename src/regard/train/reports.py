@@ -19,6 +19,15 @@ class Balance:
 
 
 @dataclass(frozen=True)
+class Spans:
+    """How far back the heads of adaptive attention look, in tokens."""
+
+    mean: float
+    longest: float
+    heads: dict[str, tuple[float, ...]]  # by the attention's place in the model
+
+
+@dataclass(frozen=True)
 class StepReport:
     """The steps since the last report."""
 
@@ -32,15 +41,17 @@ class StepReport:
     seconds: float  # of training so far
     seconds_left: float
     balance: Balance | None = None  # of a model with experts
+    spans: Spans | None = None  # of a model with adaptive spans
 
     @property
     def perplexity(self) -> float:
         return perplexity(self.nll)
 
     def row(self) -> dict[str, Any]:
-        known = {name: value for name, value in vars(self).items() if name != "balance"}
-        experts = {} if self.balance is None else {"balance": vars(self.balance)}
-        return {"kind": "step", **known, **experts, "perplexity": self.perplexity}
+        known = {name: value for name, value in vars(self).items() if name not in ("balance", "spans")}
+        parts = {"balance": self.balance, "spans": self.spans}
+        found = {name: vars(part) for name, part in parts.items() if part is not None}
+        return {"kind": "step", **known, **found, "perplexity": self.perplexity}
 
 
 @dataclass(frozen=True)

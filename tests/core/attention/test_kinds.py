@@ -18,17 +18,35 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import regard.models
-from regard.config.attention import AttentionConfig, AttentionRole, FullAttention, LatentAttentionConfig
+from regard.config.attention import (
+    AdaptiveSpanConfig,
+    AttentionConfig,
+    AttentionRole,
+    BlockAttentionConfig,
+    BlockwiseAttentionConfig,
+    FullAttention,
+    LatentAttentionConfig,
+    LinformerConfig,
+    SparseAttentionConfig,
+    WindowAttentionConfig,
+)
+from regard.core.attention.adaptive_span import AdaptiveSpanAttention
 from regard.core.attention.build import build_attention
 from regard.core.attention.latent import LatentAttention
+from regard.core.attention.linformer import Linformer
 from regard.core.attention.multi_head import MultiHeadAttention
-from regard.core.masks import causal_mask, padding_mask
-from regard.core.taps import hook_taps, record, tap_paths
+from regard.core.attention.patterned import PatternedAttention
+from regard.core.masks import CausalMask, Mask, causal_mask, padding_mask
+from regard.core.taps import Recording, hook_taps, record, tap_paths
 from regard.errors import ConfigError
 
 D, H, K = 12, 3, 4
 TAPS = ("q", "k", "v", "scores", "weights", "head_out", "attn_out")
 ENCODER, DECODER, CROSS = get_args(AttentionRole)
+
+
+def weighted_values(seen: Recording) -> Tensor:
+    return seen["weights"] @ seen["v"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,13 @@ class Kind:
     limit: Callable[
         [Any], MultiHeadAttention
     ]  # brings a module to its limit; returns the full attention it then equals
+    at_limit: AttentionConfig | None = None  # another config for that; None: the same
+    head_out: Callable[[Recording], Tensor] = weighted_values  # what the heads bring, from the other taps
+    only_causal: bool = False
+
+    @property
+    def causal(self) -> bool:
+        return DECODER in self.roles
 
 
 def as_it_is(made: MultiHeadAttention) -> MultiHeadAttention:
@@ -63,23 +88,135 @@ def at_full_rank(made: LatentAttention) -> MultiHeadAttention:
     return full
 
 
+def without_global_tokens(made: Any) -> MultiHeadAttention:
+    """Global tokens are as the others where their projections are."""
+    with torch.no_grad():
+        for name in ("weight", "bias"):
+            getattr(made.global_qkv, name).copy_(getattr(made.qkv, name))
+    return as_it_is_but(made, "global_qkv.")
+
+
+def with_the_longest_span(made: AdaptiveSpanAttention) -> MultiHeadAttention:
+    with torch.no_grad():
+        made.span_H.fill_(1.0)
+    return as_it_is_but(made, "span_H")
+
+
+def projecting_by_identity(made: Linformer) -> MultiHeadAttention:
+    with torch.no_grad():
+        for part in (made.project_k, made.project_v):
+            part.weight.copy_(torch.eye(part.weight.shape[-1]).expand_as(part.weight))
+    return as_it_is_but(made, "project_")
+
+
+def as_it_is_but(made: MultiHeadAttention, prefix: str) -> MultiHeadAttention:
+    """Full attention with the same parameters, but for those of which it has none."""
+    full = MultiHeadAttention(D, H, kernel="reference").double()
+    full.load_state_dict({name: x for name, x in made.state_dict().items() if not name.startswith(prefix)})
+    return full
+
+
+def from_global_values(seen: Recording) -> Tensor:
+    n_global, v = 1, seen["global_v"]
+    first = seen["weights"][:, :, :n_global, : v.shape[2]] @ v
+    return torch.cat([first, weighted_values(seen)[:, :, n_global:]], dim=2)
+
+
+def from_projected_values(seen: Recording) -> Tensor:
+    return seen["weights"] @ seen["v_projected"]
+
+
 ROTARY = 2
 LATENT = LatentAttentionConfig(kv_rank=D, head_size=K, value_size=K, rotary_size=ROTARY)
+SPAN = AdaptiveSpanConfig(max_span=5, ramp=2, initial_span=2)
+SELF = (ENCODER, DECODER)
+GLOBAL_TAPS = (*TAPS, "global_q", "global_k", "global_v")
+WINDOW, SPARSE = WindowAttentionConfig, SparseAttentionConfig
 KINDS = {
-    "full": Kind(FullAttention(), (ENCODER, DECODER, CROSS), TAPS, as_it_is),
+    "full": Kind(FullAttention(), (*SELF, CROSS), TAPS, as_it_is),
     "latent": Kind(LATENT, (DECODER,), ("latent", *TAPS), at_full_rank),
+    "blockwise": Kind(BlockwiseAttentionConfig(block=2), (*SELF, CROSS), TAPS, as_it_is),
+    "window": Kind(WINDOW(window=(2,)), SELF, TAPS, as_it_is, WINDOW(window=(6,))),
+    "sparse": Kind(SPARSE(stride=2), SELF, TAPS, as_it_is, SPARSE(("strided",), stride=1)),
+    "block": Kind(
+        BlockAttentionConfig(length=12, n_blocks=6),
+        (ENCODER,),
+        TAPS,
+        as_it_is,
+        BlockAttentionConfig(length=12, n_blocks=1, shifts=(0,)),
+    ),
+    "adaptive_span": Kind(
+        SPAN, (DECODER,), TAPS, with_the_longest_span, AdaptiveSpanConfig(max_span=6, ramp=2), only_causal=True
+    ),
+    "linformer": Kind(
+        LinformerConfig(length=12, projected_length=3),
+        (ENCODER,),
+        (*TAPS, "k_projected", "v_projected"),
+        projecting_by_identity,
+        LinformerConfig(length=6, projected_length=6),
+        from_projected_values,
+    ),
 }
-every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+# Other settings of the same kinds, by name and number.
+VARIANTS = {
+    "window, dilated": Kind(
+        WINDOW(window=(1,), dilation=(1, 2, 2)), SELF, TAPS, as_it_is, WINDOW(window=(5,), dilation=(1,))
+    ),
+    "window, global tokens": Kind(
+        WINDOW(window=(1,), n_global_tokens=1),
+        SELF,
+        GLOBAL_TAPS,
+        without_global_tokens,
+        WINDOW(window=(0,), n_global_tokens=6),
+        from_global_values,
+    ),
+    "sparse, merged": Kind(
+        SPARSE(stride=2, combine="merged"), SELF, TAPS, as_it_is, SPARSE(stride=6, combine="merged")
+    ),
+    "sparse, fixed": Kind(
+        SPARSE(("fixed",), stride=3, summary_columns=1),
+        SELF,
+        TAPS,
+        as_it_is,
+        SPARSE(("fixed",), stride=6, summary_columns=1),
+    ),
+    "sparse, layers": Kind(
+        SPARSE(("fixed", "local"), combine="layers", stride=2, summary_columns=1),
+        SELF,
+        TAPS,
+        as_it_is,
+        SPARSE(("local",), combine="layers", stride=5),
+    ),
+    "linformer, one projection per head": Kind(
+        LinformerConfig(length=12, projected_length=3, sharing="none"),
+        (ENCODER,),
+        (*TAPS, "k_projected", "v_projected"),
+        projecting_by_identity,
+        LinformerConfig(length=6, projected_length=6, sharing="none"),
+        from_projected_values,
+    ),
+}
+EVERY = {**KINDS, **VARIANTS}
+CAUSAL = {name: kind for name, kind in EVERY.items() if kind.causal}
+every_kind = pytest.mark.parametrize("kind", EVERY.values(), ids=EVERY)
+every_causal_kind = pytest.mark.parametrize("kind", CAUSAL.values(), ids=CAUSAL)
 
 
-def build(kind: Kind, role: AttentionRole = DECODER) -> Any:
-    """A module with random weights, biases and gains, in float64."""
+def build(kind: Kind, config: AttentionConfig | None = None) -> Any:
+    """A module with random weights, biases and gains, in float64, that computes by chunks of very few tokens."""
     torch.manual_seed(0)
-    made = build_attention(kind.config, D, H, role).double().eval()
+    made = build_attention(config or kind.config, D, H, kind.roles[-1]).double().eval()
+    if isinstance(made, PatternedAttention):
+        made.dense_up_to, made.chunk = 0, (2, 3)
     with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.normal_(0.0, 0.5)
+        for name, parameter in made.named_parameters():
+            parameter.uniform_(0.2, 0.7) if name == "span_H" else parameter.normal_(0.0, 0.5)
     return made
+
+
+def mask_of(kind: Kind, length: int) -> Tensor | None:
+    """Causal, where the kind can be."""
+    return causal_mask(length, length) if kind.causal else None
 
 
 def inputs(batch: int, length: int) -> Tensor:
@@ -95,6 +232,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 def test_every_kind_of_the_config_is_tested() -> None:
     assert [type(kind.config) for kind in KINDS.values()] == list(get_args(AttentionConfig))
     assert [kind.config.kind for kind in KINDS.values()] == list(KINDS)
+    assert all(kind.roles == kind.config.roles for kind in EVERY.values())
 
 
 @every_kind
@@ -110,23 +248,44 @@ def test_a_kind_is_built_for_its_roles_only(kind: Kind, role: AttentionRole) -> 
 @every_kind
 @pytest.mark.parametrize("causal", [True, False])
 def test_it_equals_full_attention_at_its_limit(kind: Kind, causal: bool) -> None:
-    made, x_BLD = build(kind), inputs(2, 6)
+    if causal and not kind.causal:
+        return
+    made, x_BLD = build(kind, kind.at_limit), inputs(2, 6)
     full = kind.limit(made)
     mask = causal_mask(6, 6) if causal else None
-    close(made(x_BLD, mask=mask), full(x_BLD, mask=mask))
+    close(made(x_BLD, mask=mask), full(x_BLD, mask=causal_mask(6, 6) if kind.only_causal else mask))
 
 
-@every_kind
-@given(length=st.integers(2, 7), data=st.data())
+@every_causal_kind
+@given(length=st.integers(2, 9), data=st.data())
 @settings(max_examples=20, deadline=None)
 def test_future_tokens_never_change_past_outputs(kind: Kind, length: int, data: st.DataObject) -> None:
-    made, x_BLD, mask = build(kind), inputs(2, length), causal_mask(length, length)
+    made, x_BLD = build(kind), inputs(2, length)
+    mask: Mask = data.draw(st.sampled_from([causal_mask(length, length), CausalMask(length, length)]))
     first_changed = data.draw(st.integers(1, length - 1))
     changed_BLD = x_BLD.clone()
     changed_BLD[:, first_changed:] = 3.0 - changed_BLD[:, first_changed:]
     before, after = made(x_BLD, mask=mask), made(changed_BLD, mask=mask)
     close(after[:, :first_changed], before[:, :first_changed])
     assert not torch.allclose(after[:, first_changed:], before[:, first_changed:])
+
+
+@every_kind
+@given(length=st.integers(1, 9), rows=st.integers(1, 2), causal=st.booleans(), padding=st.integers(0, 3))
+@settings(max_examples=15, deadline=None)
+def test_the_fast_path_equals_the_definition(kind: Kind, length: int, rows: int, causal: bool, padding: int) -> None:
+    """Values and gradients, with a hook on the weights and without."""
+    made, x_BLD = build(kind), inputs(rows, length).requires_grad_()
+    n_real = [max(length - padding * row, 1) for row in range(rows)]
+    ids_BL = torch.tensor([[1] * n + [0] * (length - n) for n in n_real])
+    mask = CausalMask(length, length) if causal and kind.causal else padding_mask(ids_BL, 0)
+    leaves, probe = [x_BLD, *made.parameters()], torch.randn(rows, length, D, dtype=torch.float64)
+    fast = made(x_BLD, mask=mask)
+    with record(made, "weights"):
+        defined = made(x_BLD, mask=mask)
+    close(fast, defined)
+    for ours, theirs in zip(*(torch.autograd.grad(out, leaves, probe) for out in (fast, defined)), strict=True):
+        close(ours, theirs)
 
 
 @every_kind
@@ -139,8 +298,8 @@ def test_padding_is_irrelevant(kind: Kind, length: int, padding: int) -> None:
     close(made(padded_BLD, mask=padding_mask(ids_BL, 0))[:, :length], made(x_BLD, mask=None))
 
 
-@every_kind
-@given(parts=st.lists(st.integers(1, 3), min_size=1, max_size=4))
+@every_causal_kind
+@given(parts=st.lists(st.integers(1, 4), min_size=1, max_size=5))
 @settings(max_examples=20, deadline=None)
 def test_cached_equals_uncached(kind: Kind, parts: list[int]) -> None:
     made, total = build(kind).requires_grad_(False), sum(parts)
@@ -155,7 +314,7 @@ def test_cached_equals_uncached(kind: Kind, parts: list[int]) -> None:
     close(torch.cat(out, dim=1), made(x_BLD, mask=causal_mask(total, total)))
 
 
-@every_kind
+@every_causal_kind
 def test_a_cache_reorders_its_rows_and_raises_when_it_is_full(kind: Kind) -> None:
     made, x_BLD, rows = build(kind).requires_grad_(False), inputs(3, 4), torch.tensor([2, 0, 2, 1])
     cache = made.new_cache(3, 4, x_BLD)
@@ -168,16 +327,19 @@ def test_a_cache_reorders_its_rows_and_raises_when_it_is_full(kind: Kind) -> Non
 
 @every_kind
 def test_taps_have_the_expected_names_and_record_the_values(kind: Kind) -> None:
-    made, x_BLD, mask = build(kind), inputs(2, 5), causal_mask(5, 5)
+    made, x_BLD, mask = build(kind), inputs(2, 5), mask_of(kind, 5)
     expected = made(x_BLD, mask=mask)
     assert sorted(tap_paths(made)) == sorted(kind.taps)
     with record(made) as recording:
         close(made(x_BLD, mask=mask), expected)
     assert sorted(recording.paths()) == sorted(kind.taps)
     weights_BHLM = recording["weights"]
-    close(weights_BHLM.sum(-1), torch.ones(2, H, 5, dtype=torch.float64))
-    assert not weights_BHLM.masked_select(~mask).any()
-    close(weights_BHLM @ recording["v"], recording["head_out"])
+    sums_BHL = weights_BHLM.sum(-1)
+    if kind.config.kind == "block":  # a head whose block is beyond the input sees nothing
+        sums_BHL = sums_BHL.where(weights_BHLM.any(-1), 1.0)
+    close(sums_BHL, torch.ones(2, H, 5, dtype=torch.float64))
+    assert mask is None or not weights_BHLM.masked_select(~mask).any()
+    close(kind.head_out(recording), recording["head_out"])
     close(recording["attn_out"], expected)
     with hook_taps(made, {"attn_out": lambda _, x: torch.zeros_like(x)}):
         assert not made(x_BLD, mask=mask).any()
@@ -185,7 +347,7 @@ def test_taps_have_the_expected_names_and_record_the_values(kind: Kind) -> None:
 
 @every_kind
 def test_gradients_equal_finite_differences(kind: Kind) -> None:
-    made, mask = build(kind), causal_mask(4, 4)
+    made, mask = build(kind), mask_of(kind, 4)
     names = [name for name, _ in made.named_parameters()]
 
     def run(x_BLD: Tensor, *parameters: Tensor) -> Tensor:
@@ -201,7 +363,8 @@ def test_gradients_equal_finite_differences(kind: Kind) -> None:
 
 def test_models_build_attention_through_build_attention_only() -> None:
     """No file under models/ constructs an attention module or its cache itself."""
-    constructors = {"MultiHeadAttention", "LatentAttention", "GrowingCache", "LatentCache"}
+    kinds = {"MultiHead", "Latent", "Blockwise", "Window", "Sparse", "Block", "AdaptiveSpan"}
+    constructors = {f"{kind}Attention" for kind in kinds} | {"Linformer", "GrowingCache", "PrunedCache", "LatentCache"}
     files = sorted(Path(regard.models.__file__ or "").parent.glob("*.py"))
     assert len(files) > 10
     for path in files:

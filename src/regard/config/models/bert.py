@@ -37,7 +37,8 @@ class BertConfig(TextFamily):
     attention: AttentionConfig = FULL_ATTENTION
 
     def __post_init__(self) -> None:
-        check_attention(self.attention)
+        longest = self.max_positions
+        check_attention(self.attention, "encoder", n_layers=self.n_layers, n_heads=self.n_heads, longest=longest)
         check_heads(self.d_model, self.n_heads)
         pooled = [head for head in self.heads if head in ("next", "classes")]
         if pooled and not self.pooler:

@@ -30,7 +30,7 @@ class GptConfig(LanguageFamily):
     attention: AttentionConfig = FULL_ATTENTION
 
     def __post_init__(self) -> None:
-        check_attention(self.attention)
+        check_attention(self.attention, "decoder", n_layers=self.n_layers, n_heads=self.n_heads)
         check_heads(self.d_model, self.n_heads)
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {

@@ -40,7 +40,9 @@ class T5Config(TranslationFamily):
     attention: AttentionConfig = FULL_ATTENTION
 
     def __post_init__(self) -> None:
-        check_attention(self.attention)
+        # Kinds with settings per layer are refused, because all of T5's positions act on the scores.
+        n_layers = self.n_encoder_layers
+        check_attention(self.attention, "encoder", n_layers=n_layers, n_heads=self.n_heads, scored_positions=True)
         if self.max_distance <= self.n_buckets // 2:
             raise ConfigError(
                 f"model.max_distance = {self.max_distance} must be more than half of model.n_buckets = "

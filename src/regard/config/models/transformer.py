@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from regard.config.attention import FULL_ATTENTION, AttentionConfig, check_attention
+from regard.config.attention import FULL_ATTENTION, AttentionConfig, AttentionRole, check_attention
 from regard.config.models.base import (
     ONE_VOCABULARY,
     FeedForwardChoice,
@@ -45,10 +45,12 @@ class TransformerConfig(TranslationFamily):
     tgt_vocab_size: int = setting(0, low=0)
     output_bias: bool = False  # one bias per token, added to the logits; Marian has it
     moe: MixtureConfig = DEFAULT_MIXTURE  # used with ffn = "moe"
-    attention: AttentionConfig = FULL_ATTENTION
+    attention: AttentionConfig = FULL_ATTENTION  # of the encoder
+    decoder_attention: AttentionConfig = FULL_ATTENTION
+    cross_attention: AttentionConfig = FULL_ATTENTION  # of the decoder to the encoder's output
 
     def __post_init__(self) -> None:
-        check_attention(self.attention)
+        self.check_attentions()
         check_heads(self.d_model, self.n_heads)
         if self.position == "rotary" and (self.d_model // self.n_heads) % 2:
             raise ConfigError(
@@ -57,6 +59,24 @@ class TransformerConfig(TranslationFamily):
             )
         if self.tie_embeddings == "all" and self.src_vocab_size != self.tgt_vocab_size:
             raise ConfigError(ONE_VOCABULARY)
+
+    def check_attentions(self) -> None:
+        longest = self.max_positions if self.position == "learned" else None
+        roles: tuple[tuple[AttentionRole, str, AttentionConfig, int], ...] = (
+            ("encoder", "attention", self.attention, self.n_encoder_layers),
+            ("decoder", "decoder_attention", self.decoder_attention, self.n_decoder_layers),
+            ("cross", "cross_attention", self.cross_attention, self.n_decoder_layers),
+        )
+        for role, name, attention, n_layers in roles:
+            check_attention(
+                attention,
+                role,
+                n_layers=n_layers,
+                n_heads=self.n_heads,
+                longest=longest,
+                scored_positions=role != "cross" and self.position in ("alibi", "relative"),
+                where=f"model.{name}",
+            )
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {

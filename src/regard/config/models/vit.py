@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
-from regard.config.attention import FULL_ATTENTION, AttentionConfig, check_attention
+from regard.config.attention import FULL_ATTENTION, AttentionConfig, LinformerConfig, check_attention
 from regard.config.models.base import FeedForwardChoice, StackFamily, TrainingTask, Use, check_heads
 from regard.config.models.mixture import DEFAULT_MIXTURE, MixtureConfig
 from regard.config.parsing import divisors, setting
@@ -35,7 +35,13 @@ class ViTConfig(StackFamily):
     attention: AttentionConfig = FULL_ATTENTION
 
     def __post_init__(self) -> None:
-        check_attention(self.attention)
+        if isinstance(self.attention, LinformerConfig):
+            raise ConfigError(
+                "model.attention.kind = 'linformer' has no weights for patches, and a Vision Transformer shows them: "
+                "set another kind"
+            )
+        places = (self.image_size // self.patch_size) ** 2 + 1
+        check_attention(self.attention, "encoder", n_layers=self.n_layers, n_heads=self.n_heads, longest=places)
         check_heads(self.d_model, self.n_heads)
         if self.image_size % self.patch_size:
             raise ConfigError(

@@ -21,6 +21,7 @@ from regard.core.attention.fused import fused_attention, fused_pays
 from regard.core.attention.reference import reference_attention
 from regard.core.dropout import Dropout
 from regard.core.linear import Linear
+from regard.core.masks import Mask, dense
 from regard.core.norms import RMSNorm
 from regard.core.positions import RotaryPositions
 from regard.core.taps import Tap
@@ -82,8 +83,9 @@ class LatentAttention(nn.Module):
         self.latent, self.q, self.k, self.v, self.scores, self.weights = Tap(), Tap(), Tap(), Tap(), Tap(), Tap()
         self.head_out, self.attn_out = Tap(), Tap()
 
-    def forward(self, x_BLD: Tensor, mask: Tensor | None, cache: LatentCache | None = None) -> Tensor:
+    def forward(self, x_BLD: Tensor, mask: Mask | None, cache: LatentCache | None = None) -> Tensor:
         """`mask` broadcasts to scores_BHLM. With a cache, the tokens of x follow those in it."""
+        mask = dense(mask)
         start = 0 if cache is None else cache.length
         q_BHLK = self.queries(x_BLD, start)
         latent_BMC = self.latent(self.compress(x_BLD, start))

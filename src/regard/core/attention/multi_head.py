@@ -17,13 +17,15 @@ from regard.core.attention.fused import fused_attention, fused_pays
 from regard.core.attention.reference import reference_attention
 from regard.core.attention.short import fits as short_attention_fits
 from regard.core.attention.short import short_attention
-from regard.core.cache import FixedCache, GrowingCache
+from regard.core.cache import FixedCache, GrowingCache, PrunedCache
 from regard.core.dropout import Dropout
 from regard.core.linear import Linear, linear
+from regard.core.masks import Mask, dense
 from regard.core.positions import Positions
 from regard.core.taps import Tap
 
 Kernel = Literal["auto", "reference", "fused"]
+Cache = GrowingCache | PrunedCache | FixedCache
 
 
 class MultiHeadAttention(nn.Module):
@@ -60,12 +62,26 @@ class MultiHeadAttention(nn.Module):
         self,
         x_BLD: Tensor,
         memory_BMD: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Mask | None = None,
         bias: Tensor | None = None,
         positions: Positions | None = None,
-        cache: GrowingCache | FixedCache | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Self-attention, unless there is a memory (or its cache). `mask` and `bias` broadcast to scores_BHLM."""
+        out_BHLK = self.attend(x_BLD, memory_BMD, mask, bias, positions, cache)
+        joined_BLD = self.head_out(out_BHLK).transpose(1, 2).flatten(2)
+        return self.attn_out(self.out(joined_BLD))  # type: ignore[no-any-return]
+
+    def attend(
+        self,
+        x_BLD: Tensor,
+        memory_BMD: Tensor | None,
+        mask: Mask | None,
+        bias: Tensor | None,
+        positions: Positions | None,
+        cache: Cache | None,
+    ) -> Tensor:
+        """out_BHLK: the output of each head."""
         if isinstance(cache, FixedCache):
             q_BHLK = self.heads(self.project(x_BLD, 0, 1))
             k_BHMK, v_BHMK = cache.k_RHMK, cache.v_RHMK
@@ -73,21 +89,32 @@ class MultiHeadAttention(nn.Module):
             q_BHLK = self.heads(self.project(x_BLD, 0, 1))
             k_BHMK, v_BHMK = self.keys_and_values(memory_BMD)
         else:
-            q_BLD, k_BLD, v_BLD = self.qkv(x_BLD).chunk(3, dim=-1)
-            start = 0 if cache is None else cache.length
-            q_BHLK, k_BHMK, v_BHMK = self.heads(q_BLD), self.heads(k_BLD), self.heads(v_BLD)
-            if positions is not None:
-                q_BHLK, k_BHMK = positions.rotate(q_BHLK, start), positions.rotate(k_BHMK, start)
-            if cache is not None:
-                k_BHMK, v_BHMK = cache.append(k_BHMK, v_BHMK)
-        out_BHLK = self.mix(self.q(q_BHLK), self.k(k_BHMK), self.v(v_BHMK), mask, bias)
-        joined_BLD = self.head_out(out_BHLK).transpose(1, 2).flatten(2)
-        return self.attn_out(self.out(joined_BLD))  # type: ignore[no-any-return]
+            q_BHLK, k_BHMK, v_BHMK = self.queries_keys_values(x_BLD, positions, cache)
+        return self.mix(self.q(q_BHLK), self.k(k_BHMK), self.v(v_BHMK), mask, bias, cache)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+    def queries_keys_values(
+        self, x_BLD: Tensor, positions: Positions | None, cache: GrowingCache | PrunedCache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of self-attention; the keys and values that the cache holds come first."""
+        q_BHLK, k_BHLK, v_BHLK = (self.heads(part) for part in self.qkv(x_BLD).chunk(3, dim=-1))
+        start = 0 if cache is None else cache.length
+        if positions is not None:
+            q_BHLK, k_BHLK = positions.rotate(q_BHLK, start), positions.rotate(k_BHLK, start)
+        if cache is None:
+            return q_BHLK, k_BHLK, v_BHLK
+        return q_BHLK, *cache.append(k_BHLK, v_BHLK)
+
+    @property
+    def hooked(self) -> bool:
+        """Whether a value that only the reference kernel computes has a hook."""
+        return self.scores.hooked or self.weights.hooked
+
+    def mix(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Tensor | None, cache: Cache | None = None
+    ) -> Tensor:
         """The output of the heads, by the selected kernel: the reference one if the scores or weights have a hook."""
-        scale = self.scale
-        hooked = self.scores.hooked or self.weights.hooked
+        scale, mask = self.scale, dense(mask)
+        hooked = self.hooked
         rate = self.dropout.rate if self.training else 0.0
         if not hooked and self.kernel == "auto" and bias is None and short_attention_fits(q, k, v, mask):
             return short_attention(q, k, v, mask, scale, self.dropout.active_p)
@@ -96,7 +123,7 @@ class MultiHeadAttention(nn.Module):
         hooks = {"scores_hook": self.scores, "weights_hook": self.weights} if hooked else {}
         return reference_attention(q, k, v, mask, scale, bias, dropout=self.dropout, **hooks)[0]
 
-    def new_cache(self, n_rows: int, capacity: int, like: Tensor) -> GrowingCache:
+    def new_cache(self, n_rows: int, capacity: int, like: Tensor) -> GrowingCache | PrunedCache:
         """An empty cache for self-attention over up to `capacity` tokens; `like` determines device and dtype."""
         return GrowingCache(n_rows, self.n_heads, capacity, self.head_size, like)
 
@@ -104,12 +131,13 @@ class MultiHeadAttention(nn.Module):
         k_BMD, v_BMD = self.project(memory_BMD, 1, 3).chunk(2, dim=-1)
         return self.heads(k_BMD), self.heads(v_BMD)
 
-    def project(self, x: Tensor, first: int, last: int) -> Tensor:
-        """Multiply by some of W_Q, W_K, W_V: those from `first` up to, not including, `last`."""
+    def project(self, x: Tensor, first: int, last: int, qkv: Linear | None = None) -> Tensor:
+        """Multiply by some of W_Q, W_K, W_V: those from `first` up to, not including, `last`; or by some of `qkv`."""
+        qkv = qkv or self.qkv
         inner = self.n_heads * self.head_size
         rows = slice(first * inner, last * inner)
-        bias: Tensor | None = self.qkv.bias
-        return linear(x, self.qkv.weight[rows], None if bias is None else bias[rows], self.qkv.in_int8)
+        bias: Tensor | None = qkv.bias
+        return linear(x, qkv.weight[rows], None if bias is None else bias[rows], qkv.in_int8)
 
     def heads(self, x_BLD: Tensor) -> Tensor:
         return x_BLD.view(*x_BLD.shape[:-1], self.n_heads, self.head_size).transpose(1, 2)

@@ -1,0 +1,125 @@
+"""Attentions that a model cannot have are refused when its settings are read, in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from regard.config import BertConfig, FamilyConfig, GptConfig, T5Config, TransformerConfig, ViTConfig, convert, to_dict
+from regard.errors import ConfigError
+
+LINFORMER = {"kind": "linformer"}
+WINDOW = {"kind": "window"}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "linformer in a decoder": (
+        {"family": "gpt", "attention": LINFORMER},
+        "model.attention.kind = 'linformer' cannot be used as decoder attention, only as encoder attention",
+    ),
+    "linformer as cross-attention": (
+        {"cross_attention": LINFORMER},
+        "model.cross_attention.kind = 'linformer' cannot be used as cross attention",
+    ),
+    "block in a decoder": ({"decoder_attention": {"kind": "block"}}, "'block' cannot be used as decoder attention"),
+    "adaptive span in an encoder": (
+        {"family": "bert", "attention": {"kind": "adaptive_span"}},
+        "'adaptive_span' cannot be used as encoder attention, only as decoder attention",
+    ),
+    "window as cross-attention": (
+        {"cross_attention": WINDOW},
+        "model.cross_attention.kind = 'window' cannot be used as cross attention, only as encoder or decoder",
+    ),
+    "sparse as cross-attention": ({"cross_attention": {"kind": "sparse"}}, "cannot be used as cross attention"),
+    "latent": ({"attention": {"kind": "latent"}}, "is the attention of model.family = 'deepseek' only"),
+    "alibi": (
+        {"attention": WINDOW, "position": "alibi"},
+        "model.attention.kind = 'window' cannot have positions that act on the scores",
+    ),
+    "relative": (
+        {"decoder_attention": {"kind": "adaptive_span"}, "position": "relative"},
+        "set another model.position, or model.decoder_attention.kind = 'full' or 'blockwise'",
+    ),
+    "t5": ({"family": "t5", "attention": WINDOW}, "cannot have positions that act on the scores"),
+    "windows per layer": (
+        {"family": "gpt", "n_layers": 3, "attention": {"kind": "window", "window": [4, 8]}},
+        "model.attention.window has 2 numbers; it needs one, or one for each of the 3 layers",
+    ),
+    "dilations per head": (
+        {"family": "gpt", "n_heads": 4, "attention": {"kind": "window", "dilation": [1, 2]}},
+        "model.attention.dilation has 2 numbers; it needs one, or one for each of the 4 heads",
+    ),
+    "negative window": ({"attention": {"kind": "window", "window": [-1]}}, "needs numbers from 0 on"),
+    "no dilation": ({"attention": {"kind": "window", "dilation": [0]}}, "needs numbers from 1 on"),
+    "a pattern twice": (
+        {"attention": {"kind": "sparse", "patterns": ["local", "local"]}},
+        "must name different patterns",
+    ),
+    "more patterns than heads": (
+        {"family": "gpt", "n_heads": 1, "attention": {"kind": "sparse"}},
+        "model.attention.patterns has 2 patterns for 1 heads",
+    ),
+    "summary columns": (
+        {"attention": {"kind": "sparse", "patterns": ["fixed"], "stride": 4, "summary_columns": 5}},
+        "summary_columns = 5 is more than a block has",
+    ),
+    "summary columns without fixed": (
+        {"attention": {"kind": "sparse", "summary_columns": 4}},
+        "summary_columns = 4 has no effect: only the pattern 'fixed' uses it",
+    ),
+    "blocks that do not divide": ({"attention": {"kind": "block", "n_blocks": 3}}, "does not divide length"),
+    "a shift too far": ({"attention": {"kind": "block", "shifts": [2]}}, "needs numbers from 0 to 1"),
+    "linformer shorter than bert": (
+        {"family": "bert", "attention": {"kind": "linformer", "length": 100}},
+        "model.attention.length = 100 is less than the 512 tokens that the model takes: set it to 512",
+    ),
+    "linformer in vit": (
+        {"family": "vit", "attention": LINFORMER},
+        "model.attention.kind = 'linformer' has no weights for patches",
+    ),
+    "block shorter than vit": (
+        {"family": "vit", "attention": {"kind": "block", "length": 32}},
+        "model.attention.length = 32 is less than the 50 tokens",
+    ),
+    "span": (
+        {"family": "gpt", "attention": {"kind": "adaptive_span", "max_span": 8, "initial_span": 9}},
+        "initial_span = 9 is more than max_span = 8",
+    ),
+    "a setting of another kind": (
+        {"family": "gpt", "attention": {"kind": "full", "window": [3]}},
+        "model.attention.window is a setting of the kind 'window'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused(name: str) -> None:
+    tree, sentence = REFUSED[name]
+    with pytest.raises(ConfigError) as caught:
+        convert(FamilyConfig, tree, "model")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"family": "gpt", "n_layers": 2, "attention": {"kind": "window", "window": [4, 8]}},
+        {"family": "t5", "attention": {"kind": "blockwise"}},
+        {"family": "bert", "attention": LINFORMER},
+        {"family": "vit", "attention": {"kind": "block", "length": 64}},
+        {
+            "attention": LINFORMER,
+            "decoder_attention": {"kind": "adaptive_span"},
+            "cross_attention": {"kind": "blockwise"},
+        },
+        {"position": "alibi", "attention": {"kind": "blockwise"}},
+    ],
+)
+def test_what_can_be_is_read_and_written(config: dict[str, Any]) -> None:
+    read = convert(FamilyConfig, config, "model")
+    assert isinstance(read, GptConfig | T5Config | BertConfig | ViTConfig | TransformerConfig)
+    assert convert(FamilyConfig, to_dict(read), "model") == read
+
+
+def test_a_transformer_stored_with_one_attention_is_still_read() -> None:
+    read = convert(FamilyConfig, {"family": "transformer", "attention": {"kind": "full"}}, "model")
+    assert read == TransformerConfig()
