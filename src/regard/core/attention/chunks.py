@@ -35,9 +35,7 @@ class Chunk:
     queries: slice
     keys: Indices
     mask_lm: Tensor | None = None  # None: every query sees every key of the chunk
-    distance_lm: Tensor | None = (
-        None  # query position − key position, where queries and keys are not counted from one position
-    )
+    distance_lm: Tensor | None = None  # query position − key position; None: that of their indices
 
 
 @dataclass(frozen=True)
@@ -110,8 +108,8 @@ def chunked_attention(
 ) -> Tensor:
     """softmax(q kᵀ · scale + bias, where plan and mask) v.
 
-    `mask` and `bias` broadcast to scores_BHLM. `by_distance_HP` is a bias by query position − key position, which must be
-    0 to P − 1 for all pairs that are seen; the ranges of the plan must then have step 1.
+    `mask` and `bias` broadcast to scores_BHLM. `by_distance_HP` is a bias by query position − key position, from 0
+    to P − 1, which the distances of all pairs that are seen must be; the ranges of the plan must then have step 1.
     """
     return _ChunkedAttention.apply(q_BHLK, k_BHMK, v_BHMK, plan, mask, scale, bias, dropout, by_distance_HP)  # type: ignore[no-untyped-call, no-any-return]
 
