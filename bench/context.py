@@ -62,7 +62,7 @@ def attention(system: str, length: int) -> Callable[..., object]:
 
 
 def run_alone(system: str, lengths: Sequence[int], cpu_time: bool) -> None:
-    """Print, of each length, seconds and peak MiB without imports; from the shortest on, so that each peak is its own."""
+    """Print seconds and peak MiB less imports per length, from the shortest on, so that each peak is its own."""
     import torch
 
     clock = time.process_time if cpu_time else time.perf_counter
