@@ -192,7 +192,7 @@ def marian_settings(config: TransformerConfig, source: list[int], target: list[i
         "d_model": config.d_model,
         "encoder_layers": config.n_encoder_layers,
         "decoder_layers": config.n_decoder_layers,
-        "attention_heads": config.n_heads,
+        "encoder_attention_heads": config.n_heads,
         "decoder_attention_heads": config.n_heads,
         "encoder_ffn_dim": config.d_ff,
         "decoder_ffn_dim": config.d_ff,
