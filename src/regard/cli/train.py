@@ -15,11 +15,19 @@ import click
 )
 @click.option("--run", "run_path", type=click.Path(path_type=Path), show_default="runs/RECIPE", help="Run folder.")
 @click.option("--resume", is_flag=True, help="Resume from the last checkpoint of the run.")
-def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, resume: bool) -> None:
+@click.option(
+    "--allow-different-arithmetic",
+    is_flag=True,
+    help="Resume even where kernels, precision, threads, PyTorch or CPU are not those of the checkpoint.",
+)
+def command(
+    recipe: Path, overrides: tuple[str, ...], run_path: Path | None, resume: bool, allow_different_arithmetic: bool
+) -> None:
     """Train the model that RECIPE describes, a TOML file.
 
     The tokenizer is trained and the data is prepared first, unless they are in the cache. Ctrl-C finishes the step
-    and saves a checkpoint, from which --resume continues exactly.
+    and saves a checkpoint, from which --resume continues exactly. It refuses a checkpoint that was computed with other
+    kernels, threads or versions, since the run would end elsewhere; --allow-different-arithmetic goes on nevertheless.
 
     \b
     Examples:
@@ -32,10 +40,15 @@ def command(recipe: Path, overrides: tuple[str, ...], run_path: Path | None, res
     from regard.train import launch
     from regard.train.run_folder import RunFolder
 
+    if allow_different_arithmetic and not resume:
+        raise click.UsageError("--allow-different-arithmetic is for --resume; a new run has nothing to differ from")
     run = load_recipe(recipe, overrides)
     folder = RunFolder(run_path or Path("runs") / recipe.stem)
     with choose_display(f"{recipe.stem} → {folder.path}") as display:
-        outcome = (launch.resume if resume else launch.start)(run, folder, display)
+        if resume:
+            outcome = launch.resume(run, folder, display, allow_different_arithmetic)
+        else:
+            outcome = launch.start(run, folder, display)
     click.echo(f"{outcome.ending} at step {outcome.step:,}; the run is in {folder.path}")
     if outcome.model is None:
         changes = [word for override in overrides for word in ("--set", override)]

@@ -1,15 +1,13 @@
 """From corpora to encoded training pairs: done once, and cached until an input changes.
 
 The tokenizer and each corpus have separate cache entries, so if one corpus changes, only that one is encoded again. The
-name of an entry is a digest of what determines it: settings, the path, size and time of each file, the tokenizer.
-Weights and seeds are not included: runs that differ only in those share their tokenizer and pairs.
+name of an entry is a digest of what determines it: settings, the content of each file, the tokenizer. Weights and seeds
+are not included: runs that differ only in those share their tokenizer and pairs.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -21,12 +19,13 @@ from typing import Any
 import sentencepiece
 
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
-from regard.data.content_cache import digest
-from regard.data.corpus import Pair, check, check_training, corpus_files, corpus_name, expand, is_part, read_pairs
+from regard.data.content_cache import digest, read_entry, set_aside, write_entry
+from regard.data.corpus import Pair, check, check_training, corpus_name, expand, read_pairs
 from regard.data.filters import FilterReport, filter_reason
+from regard.data.identity import check_unchanged, identity
 from regard.data.store import STORE_FORMAT, PairStore, PairStoreWriter
 from regard.errors import ConfigError, DataError
-from regard.model_folder.atomic import cache_files
+from regard.model_folder.checked_json import DamagedFileError
 from regard.text.normalise import normalise
 from regard.tokenizers.pair import SOURCE_FILE, TARGET_FILE, TokenizerPair
 from regard.tokenizers.sentencepiece import JOINT_FILE, SentencePieceModel
@@ -93,16 +92,16 @@ def get_tokenizer(data: DataConfig, cache: Path, say: Say) -> tuple[TokenizerPai
     """The tokenizer for the settings, and whether it was trained now."""
     if data.tokenizer.files:
         return ready_tokenizer(data.tokenizer.files, data.lowercase), False
-    folder = cache / "tokenizer" / digest(tokenizer_determinants(data))
-    try:
-        files = {path.name: path.read_bytes() for path in folder.glob("*.model")}
-        if files:
-            return TokenizerPair.from_files(files, data.lowercase), False
-    except (ConfigError, OSError):
-        say(f"the cached tokenizer in {folder} is damaged; training it again")
-        shutil.rmtree(folder, ignore_errors=True)
+    determinants = tokenizer_determinants(data)
+    folder = cache / "tokenizer" / digest(determinants)
+    if folder.exists():
+        try:
+            return TokenizerPair.from_files(read_entry(folder), data.lowercase), False
+        except (ConfigError, OSError, DamagedFileError) as error:
+            say(f"the cached tokenizer is damaged: {error}; training it again, the damaged one is {set_aside(folder)}")
     tokenizer = train_tokenizer(data, say)
-    cache_files(folder, tokenizer.files())
+    check_unchanged(data.train, determinants["corpora"])
+    write_entry(folder, tokenizer.files())
     return tokenizer, True
 
 
@@ -158,13 +157,10 @@ def get_store(
     if corpus.toy == "copy":
         filters = dataclasses.replace(filters, drop_identical=False)  # in this task, source = target
     with_text = data.tokenizer.dropout > 0
-    folder = cache / "pairs" / digest(store_determinants(corpus, filters, tokenizer, with_text))
-    if folder.exists():
-        try:
-            return PairStore(folder), False
-        except DataError as error:
-            say(f"encoding again: {error}")
-            shutil.rmtree(folder, ignore_errors=True)
+    determinants = store_determinants(corpus, filters, tokenizer, with_text)
+    folder = cache / "pairs" / digest(determinants)
+    if (store := open_store(folder, say)) is not None:
+        return store, False
     report = FilterReport(corpus_name(corpus))
     progress = Progress(say, f"encoding {report.name}")
     vocab_size = max(tokenizer.src.size, tokenizer.tgt.size)
@@ -172,7 +168,19 @@ def get_store(
         for pairs in chunks(read_pairs(corpus), PAIRS_AT_ONCE):
             append_kept(writer, pairs, tokenizer, filters, report, normalise(corpus.prefix))
             progress.add(len(pairs))
+        check_unchanged([corpus], [determinants["corpus"]])
         return writer.finish(report.counts()), True
+
+
+def open_store(folder: Path, say: Say) -> PairStore | None:
+    """The store of the cache; None if there is none, or if it was damaged and has been set aside."""
+    if not folder.exists():
+        return None
+    try:
+        return PairStore(folder)
+    except DataError as error:
+        say(f"the prepared data is damaged: {error}; encoding again, the damaged data is {set_aside(folder)}")
+        return None
 
 
 def append_kept(
@@ -204,7 +212,7 @@ def tokenizer_determinants(data: DataConfig) -> dict[str, Any]:
         **optional,
         "format": PREPARE_FORMAT,
         "sentencepiece": sentencepiece.__version__,
-        "corpora": [corpus_identity(corpus) for corpus in data.train],
+        "corpora": [identity(corpus) for corpus in data.train],
         "kind": settings.kind,
         "vocab_size": settings.vocab_size,
         "joint": settings.joint,
@@ -218,25 +226,11 @@ def store_determinants(
 ) -> dict[str, Any]:
     return {
         "format": [PREPARE_FORMAT, STORE_FORMAT],
-        "corpus": corpus_identity(corpus),
+        "corpus": identity(corpus),
         "filters": dataclasses.asdict(filters),
         "tokenizer": [tokenizer.src.sha256, tokenizer.tgt.sha256, tokenizer.lowercase],
         "with_text": with_text,
     }
-
-
-def corpus_identity(corpus: CorpusConfig) -> dict[str, Any]:
-    """Values that change when a corpus changes."""
-    cut: dict[str, Any] = {"prefix": corpus.prefix} if corpus.prefix else {}
-    if is_part(corpus):
-        cut["part"] = [corpus.start, corpus.stop, corpus.seed if corpus.shuffle else None]
-    if corpus.toy:
-        return {"toy": corpus.toy, "size": corpus.size, "seed": corpus.seed, **cut}
-    files = []
-    for path in corpus_files(corpus):
-        status = path.stat()
-        files.append([os.path.realpath(path), status.st_size, status.st_mtime_ns])
-    return {"files": files, "fields": [corpus.src_field, corpus.tgt_field], **cut}
 
 
 def chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:

@@ -7,7 +7,6 @@ memory-mapped; each epoch cuts them into windows, from a different offset.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,13 +18,14 @@ import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig
 from regard.data.batches import DataPosition
-from regard.data.content_cache import digest
+from regard.data.content_cache import digest, read_entry, set_aside, write_entry
 from regard.data.corpus import check_training, corpus_path, expand, is_part
+from regard.data.identity import check_unchanged, identity
 from regard.data.lines import MAX_LINE, read_lines
-from regard.data.prepare import Progress, Say, corpus_identity
-from regard.data.store import PairStore, PairStoreWriter
+from regard.data.prepare import Progress, Say, open_store
+from regard.data.store import STORE_FORMAT, PairStoreWriter
 from regard.errors import ConfigError, DataError
-from regard.model_folder.atomic import cache_files
+from regard.model_folder.checked_json import DamagedFileError
 from regard.tokenizers.characters import CharacterTokenizer
 from regard.tokenizers.protocol import Tokenizer, read_tokenizer
 from regard.tokenizers.sentencepiece import SentencePieceModel, SentencePieceTokenizer
@@ -105,11 +105,15 @@ def get_lexicon(
         if len(settings.files) > 1:
             raise ConfigError("a model of one text has one vocabulary: list one file in data.tokenizer.files")
         return SentencePieceTokenizer(SentencePieceModel(expand(settings.files[0]).read_bytes()), data.lowercase)
-    determinants = {"format": TEXTS_FORMAT, "corpora": [identity(corpus) for corpus in data.train]}
+    corpora = [identity(corpus) for corpus in data.train]
+    determinants: dict[str, Any] = {"format": TEXTS_FORMAT, "corpora": corpora}
     how = {"lowercase": data.lowercase, "tokenizer": dataclasses.asdict(settings), "symbols": list(symbols)}
     folder = cache / "lexicon" / digest(determinants | how)
-    if files := {path.name: path.read_bytes() for path in folder.glob("*")}:
-        return read_tokenizer(files, data.lowercase)
+    if folder.exists():
+        try:
+            return read_tokenizer(read_entry(folder), data.lowercase)
+        except (ConfigError, OSError, DamagedFileError) as error:
+            say(f"the cached tokenizer is damaged: {error}; making it again, the damaged one is {set_aside(folder)}")
     lexicon: Tokenizer
     if settings.kind == "characters":
         lexicon = CharacterTokenizer.of(texts, settings.vocab_size, data.lowercase)
@@ -121,16 +125,18 @@ def get_lexicon(
             cased, settings.kind, settings.vocab_size, coverage, symbols=symbols, split_han=settings.split_han
         )
         lexicon = SentencePieceTokenizer(vocabulary, data.lowercase)
-    cache_files(folder, lexicon.files())
+    check_unchanged(data.train, corpora)
+    write_entry(folder, lexicon.files())
     return lexicon
 
 
 def get_tokens(corpus: CorpusConfig, lexicon: Tokenizer, cache: Path, say: Say) -> npt.NDArray[Any]:
     """The tokens of a corpus, each text followed by the end token."""
     files = {name: digest({"content": content.hex()}) for name, content in lexicon.files().items()}
-    determinants = {"format": TEXTS_FORMAT, "corpus": identity(corpus), "lexicon": files, "lower": lexicon.lowercase}
+    before, formats = identity(corpus), [TEXTS_FORMAT, STORE_FORMAT]
+    determinants = {"format": formats, "corpus": before, "lexicon": files, "lower": lexicon.lowercase}
     folder = cache / "texts" / digest(determinants)
-    if not folder.exists():
+    if (store := open_store(folder, say)) is None:
         progress = Progress(say, f"encoding {Path(corpus.text).name}")
         with PairStoreWriter(folder, lexicon.size, with_text=False, max_tokens=0) as writer:
             texts = read_texts(corpus)
@@ -138,18 +144,9 @@ def get_tokens(corpus: CorpusConfig, lexicon: Tokenizer, cache: Path, say: Say) 
                 encoded = [[*ids, lexicon.end] for ids in lexicon.encode(some)]
                 writer.append([[]] * len(some), encoded, [])
                 progress.add(len(some))
-            writer.finish({})
-    return PairStore(folder).tgt.values
-
-
-def identity(corpus: CorpusConfig) -> dict[str, Any]:
-    """Values that change when a corpus changes."""
-    if not corpus.text:
-        return corpus_identity(corpus)
-    path = corpus_path(corpus, corpus.text)
-    status = path.stat()
-    cut = [corpus.whole_file, corpus.column, corpus.start, corpus.stop]
-    return {"file": [os.path.realpath(path), status.st_size, status.st_mtime_ns], "cut": cut}
+            check_unchanged([corpus], [before])
+            store = writer.finish({})
+    return store.tgt.values
 
 
 class Windows:

@@ -56,7 +56,7 @@ def load(wanted: Library = TRAINING) -> NativeLibrary:
     compiler = find_compiler()
     key = fingerprint(wanted.source, compiler, wanted.flags)
     handle, not_stored = stored(wanted, key, compiler)
-    return NativeLibrary(open_handle(hold(handle)), wanted, not_stored)
+    return NativeLibrary(open_handle(hold(handle)), wanted, not_stored, key)
 
 
 def hold(handle: int) -> int:

@@ -27,12 +27,13 @@ class RefusedLibraryError(NoKernelsError):
 class NativeLibrary:
     """A loaded library whose structures have been checked: `library["name"](…)` calls `regard_name`.
 
-    `not_stored` says why it had to be compiled for this process alone; it is empty for one from the cache.
+    `not_stored` says why it had to be compiled for this process alone; it is empty for one from the cache. `build` is its
+    fingerprint, which checkpoints record; of a library that is only tried it is empty.
     """
 
-    def __init__(self, compiled: ctypes.CDLL, expected: Library, not_stored: str = "") -> None:
+    def __init__(self, compiled: ctypes.CDLL, expected: Library, not_stored: str = "", build: str = "") -> None:
         check_layouts(compiled, expected_layouts(expected))
-        self.not_stored = not_stored
+        self.not_stored, self.build = not_stored, build
         self.last_error = find(compiled, "regard_last_error")
         self.last_error.restype, self.last_error.argtypes = ctypes.c_char_p, ()
         self.functions = {}

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import RunConfig, TrainConfig
 from regard.config.recipe import differences
-from regard.data.corpus import corpus_name, expand
+from regard.data.corpus import expand
 from regard.data.prepare import ready_tokenizer
-from regard.data.texts import identity
 from regard.errors import ConfigError, RunError
 from regard.model_folder.atomic import atomic_folder, default_cache
-from regard.model_folder.folder import ModelDescription, check_sums, read_description, write_model
+from regard.model_folder.folder import ModelDescription, read_description, write_model
 from regard.train.average import average_weights
-from regard.train.checkpoint import checkpoint_errors
+from regard.train.checkpoint import checkpoint_errors, read_state
 from regard.train.loop import Ending, Trainer
 from regard.train.model_card import model_card
 from regard.train.reports import Listener
+from regard.train.resume import Change, check_arithmetic, identities, last_good_step, report_changed_corpora
 from regard.train.run_folder import RunFolder, write_errors
 from regard.train.tasks import prepare_run
 
@@ -50,7 +50,7 @@ def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
         trainer.start_from(expand(run.train.init_from))
     folder.create(run)
     with folder.locked():
-        folder.write_corpora(list(map(identity, run.data.train)))
+        folder.write_corpora(identities(run.data))
         return finish(trainer)
 
 
@@ -77,41 +77,38 @@ def read_initial_model(run: RunConfig) -> ModelDescription | None:
     return dataclasses.replace(initial, labels=())
 
 
-def resume(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
-    """Resume from the last checkpoint with the settings of `run`; changed settings are reported."""
+def resume(run: RunConfig, folder: RunFolder, listener: Listener, allow_different_arithmetic: bool = False) -> Outcome:
+    """Resume from the last good checkpoint with the settings of `run`; changed settings are reported."""
     old = folder.read_config()
     with folder.locked():
-        return continue_run(old, run, folder, listener)
+        return continue_run(old, run, folder, listener, allow_different_arithmetic)
 
 
-def continue_run(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
+def continue_run(
+    old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener, allow_different_arithmetic: bool
+) -> Outcome:
     folder.clean()
-    saved = folder.saved_steps()
+    saved = last_good_step(folder, listener)
     changes = [change for change in differences(old, run) if change[0] not in SIZES]
-    initial = None if saved else read_initial_model(run)
+    initial = read_initial_model(run) if saved is None else None
     description = initial
-    if saved:
-        with checkpoint_errors(folder.checkpoint(saved[-1])):
-            description = read_description(folder.checkpoint(saved[-1]))
-        fixed = ", ".join(name for name, _, _ in changes if is_fixed(name, run, description))
-        if fixed:
-            raise RunError(
-                f"{folder.path} cannot be resumed: {fixed} changed, and the trained weights depend on it. "
-                f"Start a new run with --run FOLDER."
-            )
+    if saved is not None:
+        description = read_fitting_description(folder, saved, run, changes)
     for name, before, after in changes:
         listener.message(f"changed: {name}: {before!r} → {after!r}")
+    if saved is not None:
+        check_arithmetic(folder.checkpoint(saved), run, changes, allow_different_arithmetic, listener)
     run, prepared = prepare_run(run, default_cache(), listener.message, description)
     report_changed_corpora(old, run, folder, listener)
     trainer = Trainer(run, folder, prepared, listener)
-    if saved:
-        trainer.restore(saved[-1])
+    if saved is not None:
+        trainer.restore(saved)
     elif initial is not None:
         trainer.start_from(expand(run.train.init_from))
     folder.write_config(run)
-    folder.write_corpora(list(map(identity, run.data.train)))
-    if saved:
-        listener.message(f"resumed at step {saved[-1]:,}, epoch {trainer.progress.position.epoch + 1}")
+    folder.write_corpora(identities(run.data))
+    if saved is not None:
+        listener.message(f"resumed at step {saved:,}, epoch {trainer.progress.position.epoch + 1}")
     else:
         folder.drop_metrics_after(0)
         listener.message("no checkpoint yet: starting from the beginning")
@@ -121,11 +118,19 @@ def continue_run(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Li
     return finish(trainer)
 
 
-def report_changed_corpora(old: RunConfig, run: RunConfig, folder: RunFolder, listener: Listener) -> None:
-    """Report training corpora whose files changed although their settings did not."""
-    for known, before, corpus in zip(folder.read_corpora(), old.data.train, run.data.train, strict=False):
-        if before == corpus and known != identity(corpus):
-            listener.message(f"changed: the text of {corpus_name(corpus)} (path, size or time of its files)")
+def read_fitting_description(
+    folder: RunFolder, step: int, run: RunConfig, changes: Sequence[Change]
+) -> ModelDescription:
+    """The description in a checkpoint; raises if settings changed on which its weights depend."""
+    with checkpoint_errors(folder.checkpoint(step)):
+        description = read_description(folder.checkpoint(step))
+    fixed = ", ".join(name for name, _, _ in changes if is_fixed(name, run, description))
+    if fixed:
+        raise RunError(
+            f"{folder.path} cannot be resumed: {fixed} changed, and the trained weights depend on it. "
+            f"Start a new run with --run FOLDER."
+        )
+    return description
 
 
 def is_fixed(name: str, run: RunConfig, saved: ModelDescription) -> bool:
@@ -158,7 +163,7 @@ def write_final_model(trainer: Trainer) -> Path:
     checkpoints = [folder.checkpoint(step) for step in steps]
     for checkpoint in checkpoints:
         with checkpoint_errors(checkpoint):
-            check_sums(checkpoint)
+            read_state(checkpoint)
     weights = average_weights(checkpoints)
     scores = trainer.validate_weights(weights)
     what = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]:,}"

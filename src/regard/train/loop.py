@@ -31,6 +31,7 @@ from regard.errors import ConfigError, TrainingDiverged
 from regard.kernels.memory import keep_freed_memory
 from regard.model_folder.atomic import atomic_write
 from regard.model_folder.folder import PROBES, read_weights
+from regard.train.arithmetic import arithmetic_of, choose_device, why_no_kernels
 from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint, save_checkpoint
 from regard.train.ema import MovingAverage
 from regard.train.model_card import model_card
@@ -63,13 +64,16 @@ class Trainer:
         torch.manual_seed(train.seed)
         if train.threads:
             torch.set_num_threads(train.threads)
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = choose_device()
         self.run, self.folder, self.listener = run, folder, listener
         self.task = build_task(run, prepared, self.device, listener.message)
         self.model = self.task.model
         set_precision(self.model, choose_dtype(train.precision, self.device))
         if takes_int8(train.precision, self.device):
             self.enable_int8()
+        self.arithmetic = arithmetic_of(train)
+        if self.device.type == "cpu" and (reason := why_no_kernels()):
+            listener.message(f"the C++ kernels are not used, which is slower and rounds differently: {reason}")
         self.names: dict[nn.Parameter, str] = {p: name for name, p in self.model.named_parameters()}
         betas = (train.beta1, train.beta2)
         learnt = [p for p in self.names if p.requires_grad]
@@ -331,7 +335,7 @@ class Trainer:
         if self.history.snapshots:  # first: a surplus snapshot can be dropped, a missing one cannot be made
             with write_errors(self.folder.probes):
                 atomic_write(self.folder.probes, encode(self.history))
-        state = Checkpoint(self.progress, weights, averages, optimizer, torch.get_rng_state())
+        state = Checkpoint(self.progress, weights, averages, optimizer, torch.get_rng_state(), self.arithmetic)
         card = model_card(self.run, sum(p.numel() for p in self.names), step, self.progress.scores)
         save_checkpoint(self.folder.checkpoint(step), state, self.task.describe(), card)
         self.folder.keep_only({*self.regular_steps()[-self.run.train.keep_checkpoints :], self.progress.best_step})

@@ -12,6 +12,7 @@ Shapes: L target length or source length, M source length or target length, H he
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,8 @@ GROWTH = 1.15  # ratio of the steps of consecutive snapshots
 MAX_SNAPSHOTS = 16  # in a model folder
 MAX_BYTES = 2_900_000  # in a model folder
 MAX_TOKENS = 64  # of a probe
-DATA = "regard"  # the metadata's only key
+DATA = "regard"  # the metadata's only key: their order in a file is not fixed
+CHECKSUM = "sha256"  # in the JSON
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,18 @@ def attention_maps(model: TranslationModel, src_ids: Sequence[int], best: Hypoth
 
 def encode(history: ProbeHistory) -> bytes:
     """The contents of the safetensors file."""
-    return save(named_maps(history), {DATA: json.dumps(describe(history), ensure_ascii=False)})
+    maps, described = named_maps(history), describe(history)
+    described[CHECKSUM] = checksum(maps, described)
+    return save(maps, {DATA: json.dumps(described, ensure_ascii=False)})
+
+
+def checksum(maps: Mapping[str, np.ndarray], described: Mapping[str, Any]) -> str:
+    """Of all that a file says, so that the one in a run folder needs no other file beside it."""
+    found = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    for name in sorted(maps):
+        found.update(f"\0{name} {maps[name].dtype} {maps[name].shape}\0".encode())
+        found.update(np.ascontiguousarray(maps[name]).tobytes())
+    return found.hexdigest()
 
 
 def named_maps(history: ProbeHistory) -> dict[str, np.ndarray]:
@@ -203,10 +216,14 @@ def read_history(path: Path) -> ProbeHistory:
     try:
         with safe_open(path, framework="numpy") as file:
             described = json.loads((file.metadata() or {})[DATA])
-            maps: dict[tuple[str, str], dict[str, np.ndarray]] = {}
-            for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
-                step, number, tap = name.split("/", 2)
-                maps.setdefault((step, number), {})[tap] = file.get_tensor(name)
+            named = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a dictionary)
+        expected = described.pop(CHECKSUM, None)  # version 0.1 wrote none
+        if expected is not None and expected != checksum(named, described):
+            raise ValueError("it was altered or damaged: it does not match its checksum")
+        maps: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+        for name, weights_HLM in named.items():
+            step, number, tap = name.split("/", 2)
+            maps.setdefault((step, number), {})[tap] = weights_HLM
         probes = tuple(Probe(one["text"], tuple(one["src"])) for one in described["probes"])
         snapshots = tuple(snapshot_from(one, maps) for one in described["moments"])
         return ProbeHistory(probes, snapshots, described.get("before", 0))

@@ -1,9 +1,10 @@
 """A run is a folder.
 
-config.json          the resolved settings, with a format version
-corpora.json         fingerprints of the training corpora
+config.json          the resolved settings, with a format version and a checksum
+corpora.json         fingerprints of the corpora of training and validation, with a checksum
 metrics.jsonl        a line per report: training steps, validations
 checkpoints/step-N/  complete states, each a model folder with a subfolder `training/`
+checkpoints/damaged-step-N/  those that were found damaged
 model/               the final model
 probes.safetensors   attention history of the probe sentences (train.probes)
 """
@@ -26,7 +27,10 @@ from regard.config import RunConfig, to_dict
 from regard.config.recipe import stored_run
 from regard.errors import ConfigError, RunError
 from regard.model_folder.atomic import atomic_write, remove_folder, remove_leftovers
+from regard.model_folder.checked_json import DamagedFileError, checked, read_checked
 from regard.model_folder.folder import FORMAT_VERSION, PROBES, load_json
+
+FORMER = "former"
 
 
 @contextmanager
@@ -117,31 +121,46 @@ class RunFolder:
     def write_config(self, run: RunConfig) -> None:
         content = {"format_version": FORMAT_VERSION, **to_dict(run)}
         with write_errors(self.config):
-            atomic_write(self.config, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+            atomic_write(self.config, checked(content))
 
     def read_config(self) -> RunConfig:
         if not self.config.exists():
             raise RunError(f"no run to resume at {self.path}: it has no config.json")
         try:
-            content = load_json(self.config)
+            content, _ = read_checked(self.config)
             version = content.pop("format_version")
             if version > FORMAT_VERSION:
                 raise RunError(f"{self.path} was written by a newer Regard (format {version}); update Regard")
             return stored_run(content)
+        except DamagedFileError as error:
+            raise RunError(
+                f"{self.config} is not a valid run configuration: {error}. Restore it from a copy or, if you changed it "
+                f"yourself, delete its entry sha256"
+            ) from None
         except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
             raise RunError(f"{self.config} is not a valid run configuration: {error}") from None
 
-    def write_corpora(self, identities: list[dict[str, Any]]) -> None:
+    def write_corpora(self, identities: dict[str, list[dict[str, Any]]]) -> None:
         with write_errors(self.corpora):
-            atomic_write(self.corpora, (json.dumps(identities, indent=2) + "\n").encode())
+            atomic_write(self.corpora, checked(identities))
 
-    def read_corpora(self) -> list[dict[str, Any]]:
-        """Fingerprints of the training corpora, in order; empty for runs of older versions."""
+    def read_corpora(self) -> dict[str, list[dict[str, Any]]]:
+        """Fingerprints of the corpora by their use, in order; nothing for a run that has none.
+
+        Those of version 0.1, of paths, sizes and times, come as FORMER. Raises DamagedFileError.
+        """
+        if not self.corpora.exists():
+            return {}
         try:
-            stored = json.loads(self.corpora.read_text("utf-8"))
-        except (OSError, ValueError):
-            return []
-        return stored if isinstance(stored, list) else []
+            former = load_json(self.corpora)
+        except (ValueError, RecursionError):
+            former = None
+        if isinstance(former, list):
+            return {FORMER: former}
+        stored, has_checksum = read_checked(self.corpora)
+        if not has_checksum:
+            raise DamagedFileError(f"{self.corpora} was altered or damaged: its checksum is missing")
+        return stored
 
     def clean(self) -> None:
         """Remove incomplete files of a killed process."""
@@ -151,6 +170,14 @@ class RunFolder:
 
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step:08d}"
+
+    def set_aside(self, step: int) -> Path:
+        """Rename a damaged checkpoint, so that nobody takes it for one; returns where it is now."""
+        names = (f"damaged-{self.checkpoint(step).name}{end}" for end in ("", *(f"-{n}" for n in range(2, 1000))))
+        aside = next(path for name in names if not (path := self.checkpoints / name).exists())
+        with write_errors(self.checkpoints):
+            self.checkpoint(step).rename(aside)
+        return aside
 
     def saved_steps(self) -> list[int]:
         """The steps with a complete checkpoint, in order."""
@@ -175,7 +202,7 @@ class RunFolder:
         for line in self.metrics.read_text("utf-8", errors="replace").split("\n"):
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(row, dict) and "kind" in row and isinstance(row.get("step"), int):
                 rows.append(row)
