@@ -10,14 +10,16 @@ import pytest
 
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
 from regard.data import prepare as preparing
+from regard.data.content_cache import set_aside
 from regard.data.corpus import read_pairs
 from regard.data.prepare import prepare
 from regard.errors import ConfigError, DataError
-from regard.model_folder.atomic import default_cache
+from regard.model_folder.atomic import default_cache, temporary_cache_folder
 
 REVERSE = CorpusConfig(toy="reverse", size=300)
 COPY = CorpusConfig(toy="copy", size=100, weight=2.0)
 VALID = CorpusConfig(toy="reverse", size=20, seed=9)
+PAIR_FILES = ("src.values", "src.offsets", "tgt.values", "tgt.offsets", "store.json")
 DATA = DataConfig(train=(REVERSE, COPY), valid=(VALID,), tokenizer=TokenizerConfig(vocab_size=330))
 
 
@@ -82,7 +84,12 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert not prepare(data, cache, quiet).reused
     assert prepare(data, cache, quiet).reused
     os.utime(tmp_path / "a.tsv", ns=(1, 1))
-    assert not prepare(data, cache, quiet).reused
+    assert prepare(data, cache, quiet).reused
+    tsv(tmp_path / "a.tsv", "one two\tthree", "four\tnine")
+    os.utime(tmp_path / "a.tsv", ns=(1, 1))  # another text of the same size and time
+    again = prepare(data, cache, quiet)
+    assert not again.reused
+    assert again.tokenizer.decode_tgt(again.train[0].tgt[1].tolist()) == "nine"
     tsv(tmp_path / "a.tsv", "one two\tthree", "four\tsix", "seven\teight")
     again = prepare(data, cache, quiet)
     assert not again.reused
@@ -151,9 +158,52 @@ def test_damaged_cache_entries_are_made_again(tmp_path: Path) -> None:
         path.write_bytes(b"damaged")
     said: list[str] = []
     assert not prepare(DATA, tmp_path, said.append).reused
-    assert sum("damaged; training it again" in line for line in said) == 1
-    assert sum(line.startswith("encoding again: ") for line in said) == 2
+    assert sum(line.startswith("the cached tokenizer is damaged: ") for line in said) == 1
+    assert sum(line.startswith("the prepared data is damaged: ") for line in said) == 2
+    assert len([*tmp_path.glob("*/.damaged-*")]) == 3
     assert prepare(DATA, tmp_path, quiet).reused
+
+
+def test_one_bit_of_the_tokenizer_or_of_the_ids_is_noticed(tmp_path: Path) -> None:
+    first = prepare(DATA, tmp_path, quiet)
+    ids = [row.tolist() for store in first.train for row in store.src]  # type: ignore[attr-defined]
+    names = ("tokenizer/[!.]*/tokenizer.model", "tokenizer/[!.]*/entry.json", *(f"pairs/[!.]*/{n}" for n in PAIR_FILES))
+    for name in names:
+        path = next(tmp_path.glob(name))
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        said: list[str] = []
+        again = prepare(DATA, tmp_path, said.append)
+        assert not again.reused
+        assert any(str(path) in line for line in said), name
+        assert again.tokenizer.files() == first.tokenizer.files()
+        assert [row.tolist() for store in again.train for row in store.src] == ids  # type: ignore[attr-defined]
+
+
+def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    corpus = tsv(tmp_path / "a.tsv", *(f"one {n}\t{n} two" for n in range(50)))
+    data = DataConfig(train=(corpus,), tokenizer=TokenizerConfig(vocab_size=280))
+
+    def say(line: str) -> None:
+        if line.startswith("training a joint"):
+            tsv(tmp_path / "a.tsv", *(f"one {n}\t{n} six" for n in range(50)))
+
+    with pytest.raises(DataError, match=r"a\.tsv changed while it was read; run the command again"):
+        prepare(data, tmp_path / "cache", say)
+    assert not [*(tmp_path / "cache").glob("*/*")]
+
+
+def test_what_was_set_aside_is_deleted_after_a_day(tmp_path: Path) -> None:
+    folder = tmp_path / "pairs" / "entry"
+    folder.mkdir(parents=True)
+    os.utime(folder, (1, 1))
+    aside = set_aside(folder)
+    temporary_cache_folder(tmp_path / "pairs" / "other")
+    assert aside.exists()
+    os.utime(aside, (1, 1))
+    temporary_cache_folder(tmp_path / "pairs" / "other")
+    assert not aside.exists()
 
 
 def test_a_failure_halfway_leaves_no_entry(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.store import PairStore, PairStoreWriter
+from regard.data.store import Ids, PairStore, PairStoreWriter
 from regard.errors import DataError
 from regard.model_folder.atomic import ABANDONED_SECONDS, temporary_cache_folder
+from regard.model_folder.checked_json import checked, read_checked, sums_of
 
 ROW = st.lists(st.integers(0, 65534), max_size=5)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -76,7 +77,7 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "entry")
     with (tmp_path / "entry" / "src.values").open("ab") as file:
         file.write(b"more")
-    with pytest.raises(DataError, match=r"src\.values has 10 bytes instead of 6; delete"):
+    with pytest.raises(DataError, match=r"src\.values was altered or damaged: it does not match its checksum"):
         PairStore(tmp_path / "entry")
     (tmp_path / "entry" / "src.values").unlink()
     with pytest.raises(DataError, match=r"src\.values cannot be read"):
@@ -85,7 +86,33 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="written by another version of Regard"):
         PairStore(tmp_path / "entry")
     (tmp_path / "entry" / "store.json").write_text("{")
-    with pytest.raises(DataError, match="is not a store of encoded pairs"):
+    with pytest.raises(DataError, match=r"store\.json is damaged: it is not JSON"):
+        PairStore(tmp_path / "entry")
+
+
+def rewrite(folder: Path, name: str, content: bytes) -> None:
+    """Replace a file and its checksum: what a checksum cannot tell is checked, too."""
+    (folder / name).write_bytes(content)
+    meta, _ = read_checked(folder / "store.json")
+    meta["sums"] = sums_of(folder, meta["sums"])
+    (folder / "store.json").write_bytes(checked(meta))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("src.offsets", np.array([0, 5, 3]), r"src\.offsets is damaged: offsets begin with 0 and never fall"),
+        ("src.offsets", np.array([1, 2, 3]), r"src\.offsets is damaged"),
+        ("src.offsets", np.array([0, -1, 3]), r"src\.offsets is damaged"),
+        ("src.offsets", np.array([0, 2, 1 << 40]), r"src\.values has 6 bytes instead"),
+        ("src.offsets", np.array([0, 3]), r"src\.offsets has 16 bytes instead of 24"),
+        ("tgt.values", np.array([8, 9, 10, 65535], np.uint16), r"tgt\.values is damaged: it has token ids beyond"),
+    ],
+)
+def test_offsets_and_ids_out_of_range_are_refused(tmp_path: Path, name: str, content: Ids, said: str) -> None:
+    write(tmp_path / "entry")
+    rewrite(tmp_path / "entry", name, content.tobytes())
+    with pytest.raises(DataError, match=said):
         PairStore(tmp_path / "entry")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from regard.errors import ConfigError, RunError
 from regard.model_folder.atomic import default_cache
 from regard.model_folder.folder import read_description, read_weights
 from regard.tokenizers.pair import TokenizerPair
+from regard.train.checkpoint import find_damage
 from regard.train.launch import resume, start
 from regard.train.run_folder import RunFolder
 
@@ -262,7 +264,7 @@ def test_a_text_that_changed_is_said_before_the_run_goes_on(toy_run: Any, tmp_pa
     with (tmp_path / "b.tsv").open("a") as file:
         file.write("one more\tmore one\n")
     resume(run(3), folder, heard)
-    said = f"changed: the text of {tmp_path.name}/b.tsv (path, size or time of its files)"
+    said = f"changed: the text of {tmp_path.name}/b.tsv"
     assert [message for message in heard.messages if "the text of" in message] == [said]
     assert heard.messages.index(said) < heard.messages.index("step 3")
     resume(run(4), folder, heard)
@@ -305,30 +307,101 @@ def test_a_cosine_without_decay_is_reported(toy_run: Any, tmp_path: Path, heard:
     assert not any("the cosine schedule ends" in message for message in heard.messages)
 
 
-def test_damaged_checkpoints_are_refused_and_the_one_before_is_as_good(
+def test_damaged_checkpoints_are_set_aside_and_the_one_before_is_as_good(
     toy_run: Any, folder: RunFolder, heard: Any, contents: Contents
 ) -> None:
     start(toy_run("train.ema=0.9"), folder, heard)
-    model = contents(folder.model)
-    last = folder.checkpoint(12)
+    model, last = contents(folder.model), folder.checkpoint(12)
     saved = contents(last)
     for name, whole in saved.items():
         middle = len(whole) // 2
         altered = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
-        # Nothing vouches for the numbers in the state: of it, only half a file is seen to be wrong.
-        for damaged in (None, whole[:middle] if name == "training/state.json" else altered):
+        for damaged in (None, altered):
             (last / name).unlink()
             if damaged is not None:
                 (last / name).write_bytes(damaged)
-            with pytest.raises(RunError) as caught:
-                resume(toy_run("train.ema=0.9"), folder, heard)
-            assert str(caught.value).startswith(f"the checkpoint {last} cannot be read: ")
-            assert str(caught.value).endswith("Delete it to resume from the one before.")
+            assert find_damage(last) is not None
             (last / name).write_bytes(whole)
-    shutil.rmtree(last)
+    (last / "training/state.json").write_bytes(saved["training/state.json"].replace(b'"step": 12', b'"step": 14'))
     assert resume(toy_run("train.ema=0.9"), folder, heard).step == 12
     assert "resumed at step 8, epoch 1" in heard.messages
+    aside = folder.checkpoints / "damaged-step-00000012"
+    [said] = [message for message in heard.messages if message.startswith("damaged checkpoint: ")]
+    assert str(last / "training/state.json") in said
+    assert said.endswith(f"it is set aside as {aside}")
+    assert (aside / "weights.safetensors").read_bytes() == saved["weights.safetensors"]
     assert contents(folder.model) == model
+    assert folder.set_aside(12).name == "damaged-step-00000012-2"
+
+
+def test_without_a_whole_checkpoint_nothing_is_touched(
+    toy_run: Any, folder: RunFolder, heard: Any, contents: Contents
+) -> None:
+    start(toy_run(), folder, heard)
+    for step in folder.saved_steps():
+        (folder.checkpoint(step) / "training/optimizer.safetensors").unlink()
+    before = contents(folder.path)
+    with pytest.raises(RunError) as caught:
+        resume(toy_run(), folder, heard)
+    assert str(caught.value).startswith(f"{folder.path} cannot be resumed: none of its checkpoints is whole.")
+    assert all(str(folder.checkpoint(step)) in str(caught.value) for step in (4, 8, 12))
+    assert contents(folder.path) == before
+
+
+def test_settings_that_were_altered_on_disk_are_refused(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    start(toy_run("train.max_steps=4"), folder, heard)
+    folder.config.write_bytes(folder.config.read_bytes().replace(b'"seed": 1', b'"seed": 3', 1))
+    with pytest.raises(RunError, match=rf"{folder.config} was altered or damaged: .* delete its entry sha256"):
+        resume(toy_run(), folder, heard)
+    stored = json.loads(folder.config.read_text("utf-8"))
+    del stored["sha256"]  # as version 0.1 wrote it
+    folder.config.write_text(json.dumps(stored), "utf-8")
+    assert resume(toy_run(), folder, heard).step == 12
+
+
+def test_changed_validation_text_is_said(toy_run: Any, tmp_path: Path, folder: RunFolder, heard: Any) -> None:
+    """Of the same size and the same time."""
+    text = tmp_path / "valid.tsv"
+    text.write_text("a b\tb a\nc a\ta c\n", "utf-8")
+    status = text.stat()
+
+    def run(steps: int) -> RunConfig:
+        toy: RunConfig = toy_run(f"train.max_steps={steps}")
+        return dataclasses.replace(toy, data=dataclasses.replace(toy.data, valid=(CorpusConfig(file=str(text)),)))
+
+    start(run(4), folder, heard)
+    resume(run(5), folder, heard)
+    said = f"changed: the validation text of {tmp_path.name}/valid.tsv"
+    assert said not in heard.messages
+    text.write_text("a b\tb a\nc b\tb c\n", "utf-8")
+    os.utime(text, ns=(status.st_atime_ns, status.st_mtime_ns))
+    resume(run(6), folder, heard)
+    assert heard.messages.count(said) == 1
+
+
+def test_the_texts_of_a_run_of_version_0_1_are_compared_by_size_and_time(
+    toy_run: Any, tmp_path: Path, folder: RunFolder, heard: Any
+) -> None:
+    text = tmp_path / "train.tsv"
+    text.write_text("".join(f"{word} a\ta {word}\n" for word in ("red", "green", "blue") * 20), "utf-8")
+    toy: RunConfig = toy_run("train.max_steps=2")
+    run = dataclasses.replace(toy, data=dataclasses.replace(toy.data, train=(CorpusConfig(file=str(text)),)))
+    start(run, folder, heard)
+    status = text.stat()
+    said = f"changed: the text of {tmp_path.name}/train.tsv (path, size or time of its files)"
+    for time in (status.st_mtime_ns, status.st_mtime_ns - 1):
+        former = [{"files": [[str(text), status.st_size, time]], "fields": ["src", "tgt"]}]
+        folder.corpora.write_text(json.dumps(former), "utf-8")
+        resume(run, folder, heard)
+        assert (said in heard.messages) is (time != status.st_mtime_ns)
+
+
+def test_damaged_fingerprints_of_the_texts_are_named(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    start(toy_run("train.max_steps=2"), folder, heard)
+    folder.corpora.write_bytes(folder.corpora.read_bytes().replace(b'"size": 150', b'"size": 151'))
+    resume(toy_run("train.max_steps=3"), folder, heard)
+    [said] = [message for message in heard.messages if "whether the texts changed" in message]
+    assert said.startswith(f"{folder.corpora} was altered or damaged")
 
 
 def test_without_validation_data_the_last_checkpoint_is_the_model(toy_run: Any, folder: RunFolder, heard: Any) -> None:

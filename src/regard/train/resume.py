@@ -32,8 +32,8 @@ def last_good_step(folder: RunFolder, listener: Listener) -> int | None:
         return step
     if damaged:
         lines = [
-            f"{folder.path} cannot be resumed: none of its checkpoints is whole. Restore one from a copy, or start a new "
-            "run with --run FOLDER",
+            f"{folder.path} cannot be resumed: none of its checkpoints is whole. Restore one from a copy, or start a "
+            "new run with --run FOLDER",
             *damaged.values(),
         ]
         raise RunError("\n  ".join(lines))

@@ -134,8 +134,8 @@ class RunFolder:
             return stored_run(content)
         except DamagedFileError as error:
             raise RunError(
-                f"{self.config} is not a valid run configuration: {error}. Restore it from a copy or, if you changed it "
-                f"yourself, delete its entry sha256"
+                f"{self.config} is not a valid run configuration: {error}. Restore it from a copy or, if you changed "
+                "it yourself, delete its entry sha256"
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
             raise RunError(f"{self.config} is not a valid run configuration: {error}") from None
