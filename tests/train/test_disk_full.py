@@ -91,3 +91,25 @@ def test_not_even_the_settings_fit(regard: Any, recipe: Path, tmp_path: Path) ->
     assert errors.startswith(f"regard: {folder.config} could not be written: ")
     assert list(folder.path.iterdir()) == []
     assert train(regard, recipe, folder)[0] == 0
+
+
+@pytest.mark.parametrize(("too_large", "entry"), [(1000, "tokenizer"), (20_000, "pairs")])
+def test_the_cache_does_not_fit(
+    regard: Any,
+    recipe: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    new_cache: Any,
+    too_large: int,
+    entry: str,
+) -> None:
+    cache = new_cache(tmp_path / "cache")
+    recipe.write_text(recipe.read_text().replace("size = 150", "size = 4000"))
+    monkeypatch.setenv("REGARD_CACHE", str(cache))
+    folder = RunFolder(tmp_path / "run")
+    code, _, errors = train(regard, recipe, folder, largest_file=too_large)
+    assert code == 3
+    assert errors.startswith(f"regard: {cache / entry}/")
+    assert "could not be written: File too large. Free disk space, or set REGARD_CACHE" in errors
+    assert [path for path in (cache / entry).iterdir() if not path.name.startswith(".")] == []
+    assert not folder.path.exists()

@@ -12,7 +12,8 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +70,23 @@ def read_entry(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in content[SUMS]}
 
 
+@contextmanager
+def cache_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of a full or read-only disk into a DataError."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{folder} could not be written: {error.strerror or error}. Free disk space, or set REGARD_CACHE to a "
+            "folder with more of it"
+        ) from None
+
+
 def write_entry(folder: Path, files: Mapping[str, bytes]) -> None:
     """An entry of these files, listed with their checksums."""
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    cache_files(folder, {**files, ENTRY_FILE: checked({"format": ENTRY_FORMAT, SUMS: sums})})
+    with cache_errors(folder):
+        cache_files(folder, {**files, ENTRY_FILE: checked({"format": ENTRY_FORMAT, SUMS: sums})})
 
 
 def set_aside(folder: Path) -> Path:

@@ -19,7 +19,7 @@ from typing import Any
 import sentencepiece
 
 from regard.config import CorpusConfig, DataConfig, FilterConfig, TokenizerConfig
-from regard.data.content_cache import digest, read_entry, set_aside, write_entry
+from regard.data.content_cache import cache_errors, digest, read_entry, set_aside, write_entry
 from regard.data.corpus import Pair, check, check_training, corpus_name, expand, read_pairs
 from regard.data.filters import FilterReport, filter_reason
 from regard.data.identity import check_unchanged, identity
@@ -164,7 +164,7 @@ def get_store(
     report = FilterReport(corpus_name(corpus))
     progress = Progress(say, f"encoding {report.name}")
     vocab_size = max(tokenizer.src.size, tokenizer.tgt.size)
-    with PairStoreWriter(folder, vocab_size, with_text, filters.max_tokens) as writer:
+    with cache_errors(folder), PairStoreWriter(folder, vocab_size, with_text, filters.max_tokens) as writer:
         for pairs in chunks(read_pairs(corpus), PAIRS_AT_ONCE):
             append_kept(writer, pairs, tokenizer, filters, report, normalise(corpus.prefix))
             progress.add(len(pairs))

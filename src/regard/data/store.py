@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -202,8 +203,9 @@ class _ColumnWriter:
         return {written.path.name: written.sha256.hexdigest() for written in (self._values, self._offsets)}
 
     def abandon(self) -> None:
-        self._values.file.close()
-        self._offsets.file.close()
+        for written in (self._values, self._offsets):
+            with suppress(OSError):  # the disk is full: what is left in the buffer does not fit either
+                written.file.close()
 
 
 class _SummedFile:

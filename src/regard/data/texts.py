@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig
 from regard.data.batches import DataPosition
-from regard.data.content_cache import digest, read_entry, set_aside, write_entry
+from regard.data.content_cache import cache_errors, digest, read_entry, set_aside, write_entry
 from regard.data.corpus import check_training, corpus_path, expand, is_part
 from regard.data.identity import check_unchanged, identity
 from regard.data.lines import MAX_LINE, read_lines
@@ -138,7 +138,7 @@ def get_tokens(corpus: CorpusConfig, lexicon: Tokenizer, cache: Path, say: Say) 
     folder = cache / "texts" / digest(determinants)
     if (store := open_store(folder, say)) is None:
         progress = Progress(say, f"encoding {Path(corpus.text).name}")
-        with PairStoreWriter(folder, lexicon.size, with_text=False, max_tokens=0) as writer:
+        with cache_errors(folder), PairStoreWriter(folder, lexicon.size, with_text=False, max_tokens=0) as writer:
             texts = read_texts(corpus)
             while some := list(islice(texts, TEXTS_AT_ONCE)):
                 encoded = [[*ids, lexicon.end] for ids in lexicon.encode(some)]

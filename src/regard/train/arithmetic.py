@@ -45,7 +45,7 @@ def arithmetic_of(train: TrainConfig) -> Arithmetic:
     between = str(choose_dtype(train.precision, device)).removeprefix("torch.")
     return Arithmetic(
         device="cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
-        precision=f"int8 and {between}" if takes_int8(train.precision, device) else between,
+        precision=f"int8 and {between}" if native is not None and takes_int8(train.precision, device) else between,
         kernels=NO_KERNELS if native is None else native.build,
         instruction_set=instruction_set(),
         threads=train.threads or torch.get_num_threads(),
