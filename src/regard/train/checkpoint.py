@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard.config import build
 from regard.data.batches import DataPosition
-from regard.errors import ConfigError, ModelFolderError, RunError
+from regard.errors import ConfigError, ModelFolderError, RegardError, RunError
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.checked_json import SUMS, DamagedFileError, check_listed, checked, read_checked, sums_of
 from regard.model_folder.folder import ModelDescription, check_sums, read_weights, write_model
@@ -109,7 +109,7 @@ def find_damage(path: Path) -> str | None:
     """What is wrong with a checkpoint's files; None if it is whole."""
     try:
         read_state(path)
-    except (OSError, ValueError, ModelFolderError) as error:
+    except (OSError, ValueError, RegardError) as error:
         return str(error)
     return None
 

@@ -28,7 +28,7 @@ from regard.config.recipe import stored_run
 from regard.errors import ConfigError, RunError
 from regard.model_folder.atomic import atomic_write, remove_folder, remove_leftovers
 from regard.model_folder.checked_json import DamagedFileError, checked, read_checked
-from regard.model_folder.folder import FORMAT_VERSION, PROBES, load_json
+from regard.model_folder.folder import FORMAT_VERSION, PROBES
 
 FORMER = "former"
 
@@ -152,7 +152,7 @@ class RunFolder:
         if not self.corpora.exists():
             return {}
         try:
-            former = load_json(self.corpora)
+            former = json.loads(self.corpora.read_text("utf-8"))
         except (ValueError, RecursionError):
             former = None
         if isinstance(former, list):
