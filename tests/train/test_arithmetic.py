@@ -13,6 +13,8 @@ import torch
 
 from regard.errors import ConfigError, RunError
 from regard.kernels import loader
+from regard.kernels.bindings import TRAINING
+from regard.kernels.compiler import find_compiler, fingerprint
 from regard.model_folder.checked_json import checked, read_checked
 from regard.train.arithmetic import NO_KERNELS, Arithmetic, arithmetic_of, why_no_kernels
 from regard.train.checkpoint import load_checkpoint
@@ -30,7 +32,6 @@ def folder(tmp_path: Path) -> RunFolder:
 @contextmanager
 def without_kernels(how: str, scratch: Path) -> Iterator[str]:
     """A process that cannot have the kernels; gives what it says of the reason."""
-    empty = scratch / "cache"
     with pytest.MonkeyPatch.context() as patch:
         match how:
             case "switched off":
@@ -47,7 +48,6 @@ def without_kernels(how: str, scratch: Path) -> Iterator[str]:
                 )
                 compiler.chmod(0o755)
                 patch.setenv("CXX", str(compiler))
-                patch.setenv("REGARD_CACHE", str(empty))
                 reason = "No space left on device"
             case _:
                 raise AssertionError(how)
@@ -70,7 +70,7 @@ def test_a_checkpoint_records_what_computed_it(toy_run: Any, folder: RunFolder, 
     assert native is not None
     assert found is not None
     assert (found.precision, found.threads, found.torch) == ("float32", 1, torch.__version__)
-    assert (Path(loader.default_cache()) / "native" / f"{found.kernels}.so").exists()
+    assert found.kernels == fingerprint(TRAINING.source, find_compiler(), TRAINING.flags)
     assert found.cpu
     assert found.instruction_set.startswith(torch.backends.cpu.get_cpu_capability())
 

@@ -27,8 +27,8 @@ class RefusedLibraryError(NoKernelsError):
 class NativeLibrary:
     """A loaded library whose structures have been checked: `library["name"](…)` calls `regard_name`.
 
-    `not_stored` says why it had to be compiled for this process alone; it is empty for one from the cache. `build` is its
-    fingerprint, which checkpoints record; of a library that is only tried it is empty.
+    `not_stored` says why it had to be compiled for this process alone; it is empty for one from the cache. `build` is
+    its fingerprint, which checkpoints record; of a library that is only tried it is empty.
     """
 
     def __init__(self, compiled: ctypes.CDLL, expected: Library, not_stored: str = "", build: str = "") -> None:
