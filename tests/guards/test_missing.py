@@ -11,10 +11,10 @@ from regard.text.scripts import has_han
 ZH_EN, EN_ZH = find_language_pair("zh", "en"), find_language_pair("en", "zh")
 
 
-def test_missing_entities_are_named_in_digits() -> None:
-    assert missing_entities("我有37万块钱和NASA", "I have money.", ZH_EN) == ["370,000", "NASA"]
+def test_missing_entities_are_named_as_written() -> None:
+    assert missing_entities("我有37万块钱和NASA", "I have money.", ZH_EN) == ["37万块钱", "NASA"]
     assert missing_entities("On March 5, 2024.", "在3月2024日5年。", EN_ZH) == ["March 5, 2024"]
-    assert missing_entities("It costs $10.", "它要10元。", EN_ZH) == []
+    assert missing_entities("It costs $10.", "它要10美元。", EN_ZH) == []
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ def test_missing_entities_are_named_in_digits() -> None:
         ("There are 5 million people.", "有五十万人。", "有5,000,000人。"),
         ("一张20世纪30年代的照片", "A 1930s photograph", "A 1930s photograph"),
         ("It costs $2.5m.", "它要250万美元。", "它要250万美元。"),
-        ("The price is $1,299.99.", "价格是1,299.99。", "价格是$1,299.99。"),
+        ("The price is $1,299.99.", "价格是1,299.99。", "价格是1299.99美元。"),
         ("I am twenty-five years old.", "我二十岁。", "我25岁。"),
         ("我有一百二十三个苹果。", "I have three hundred apples.", "I have 123 apples."),
-        ("The train leaves at 10:30.", "火车1点半出发。", "火车10点半出发。"),
+        ("The train leaves at 10:30.", "火车1点半出发。", "火车10点30分出发。"),
         ("I ate 37 of them on Wednesday.", "我星期三吃了很多三明治。", "我星期三吃了很多三明治。"),
     ],
 )

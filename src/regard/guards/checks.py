@@ -1,7 +1,8 @@
 """All checks and all repairs of a translation.
 
 Severe problems make a translation unusable: it is empty, loops, copies the source, or lacks an entity. With one of the
-other problems (a hallucinated name, a sentence for a word, far too many words) it is used if no better one is found.
+other problems (an added number, a changed negation, a hallucinated name, a sentence for a word, far too many words) it is
+used if no better one is found.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from regard.guards.changes import changed_negation, changed_quantities
 from regard.guards.copies import is_copy
 from regard.guards.dates import repair_months
 from regard.guards.language_pair import LanguagePair
@@ -18,7 +20,7 @@ from regard.guards.missing import missing_entities, repair_numbers
 from regard.guards.names import has_hallucinated_name, repair_name_case
 from regard.guards.quotes import repair_quotes
 
-Problem = Literal["empty", "loop", "copy", "missing entity", "hallucinated name", "sentence for a word", "too long"]
+Problem = Literal["empty", "loop", "copy", "missing entity", "added number", "changed negation", "hallucinated name", "sentence for a word", "too long"]
 SEVERE: tuple[Problem, ...] = ("empty", "loop", "copy", "missing entity")
 
 
@@ -35,6 +37,10 @@ def find_problems(source: str, translation: str, pair: LanguagePair) -> list[Pro
         found.append("copy")
     if missing_entities(source, translation, pair):
         found.append("missing entity")
+    elif changed_quantities(source, translation, pair)[1]:
+        found.append("added number")
+    if changed_negation(source, translation, pair):
+        found.append("changed negation")
     if has_hallucinated_name(source, translation, pair):
         found.append("hallucinated name")
     if is_sentence_for_word(source, translation):

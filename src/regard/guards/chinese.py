@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from regard.guards.chinese_quantities import find_chinese_quantities
 from regard.guards.language_rules import Date, LanguageRules, TextContext
+from regard.guards.negations import Negations, find_chinese_negations
 from regard.guards.numbers import number_values, numbers_to_digits
+from regard.guards.quantities import Quantity
 from regard.guards.words import WORD
 from regard.text.scripts import HAN_CHARACTERS, has_han
 from regard.text.spans import Span
@@ -56,6 +59,12 @@ class ChineseRules(LanguageRules):
         """Whether there is a Latin word that is not in the source."""
         words = _LATIN_WORD.findall(translation) if has_han(translation) else []
         return any(word.lower() not in source.lower() and word not in _LATIN_IN_CHINESE for word in words)
+
+    def find_quantities(self, text: str) -> list[Quantity]:
+        return find_chinese_quantities(text)
+
+    def find_negations(self, text: str) -> Negations:
+        return find_chinese_negations(text)
 
     def read_month(self, month: str) -> int:
         return int(max(number_values(month)))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from regard.guards.english_quantities import find_english_quantities
 from regard.guards.entities import find_entities
 from regard.guards.language_rules import Date, LanguageRules, TextContext
+from regard.guards.negations import Negations, find_english_negations
 from regard.guards.numbers import MONTHS
+from regard.guards.quantities import Quantity
 from regard.guards.words import WORD
 from regard.text.scripts import HAN_CHARACTERS
 from regard.text.spans import Span
@@ -62,6 +65,12 @@ class EnglishRules(LanguageRules):
 
     def has_unknown_word(self, source: str, translation: str) -> bool:
         return False  # any Latin word may be a translation
+
+    def find_quantities(self, text: str) -> list[Quantity]:
+        return find_english_quantities(text)
+
+    def find_negations(self, text: str) -> Negations:
+        return find_english_negations(text)
 
     def read_month(self, month: str) -> int:
         return MONTHS.index(month) + 1

@@ -13,7 +13,7 @@ from regard.guards.language_rules import LanguageRules, TextContext
 from regard.text.literals import scan
 from regard.text.spans import Span, SpanKind
 
-PROTECTED: tuple[SpanKind, ...] = ("url", "email", "code", "symbol", "foreign")
+PROTECTED: tuple[SpanKind, ...] = ("url", "email", "code", "symbol", "notation", "foreign")
 
 
 def find_entities(text: str, language: LanguageRules) -> list[Span]:

@@ -7,10 +7,13 @@ add a case to `find_language_pair`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from regard.guards.chinese import CHINESE
 from regard.guards.english import ENGLISH
 from regard.guards.language_rules import LanguageRules
+from regard.guards.notation import find_digits
+from regard.guards.quantities import Quantity
 from regard.text.language import base_language
 
 # (Chinese, English). Places come first: a place can take the position of most nouns, and no pronoun replaces it.
@@ -39,7 +42,18 @@ class LanguagePair:
     @property
     def converts_dates(self) -> bool:
         """Whether dates are translated by rule."""
+        return self.knows_words
+
+    @property
+    def knows_words(self) -> bool:
+        """Whether the rules are those of both languages; otherwise only digits can be compared."""
         return bool(self.date_placeholders)
+
+    def find_quantities(self, text: str, side: Literal["source", "target"]) -> list[Quantity]:
+        """The quantities of a text in the source or the target language."""
+        if not self.knows_words:
+            return find_digits(text)
+        return (self.source if side == "source" else self.target).find_quantities(text)
 
 
 def find_language_pair(src_lang: str, tgt_lang: str) -> LanguagePair:

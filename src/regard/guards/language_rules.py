@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from regard.guards.negations import Negations
+from regard.guards.quantities import Quantity
 from regard.text.scripts import LATIN_CHARACTERS
 from regard.text.spans import Span
 
@@ -76,6 +78,13 @@ class LanguageRules(ABC):
         """Whether the translation has a word that cannot be a translation and is not in the source."""
 
     # -- both
+
+    @abstractmethod
+    def find_quantities(self, text: str) -> list[Quantity]:
+        """The numbers with their units, in order."""
+
+    @abstractmethod
+    def find_negations(self, text: str) -> Negations: ...
 
     @abstractmethod
     def read_month(self, month: str) -> int:

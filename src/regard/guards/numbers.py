@@ -87,7 +87,7 @@ def number_values(text: str) -> frozenset[float]:
     """The values of all numbers in the text, in every reading: for 3 million, both 3 and 3,000,000."""
     found: set[float] = {_scaled_value(match[0]) for match in _SCALED.finditer(text)}
     found.update(_multiplier(scale) / 2 for scale in _HALF_A.findall(text))
-    found.update(value for _, _, value in _english_numbers(text))
+    found.update(value for _, _, value in english_numbers(text))
     running = 0.0  # of an unfinished number in English words or digits: twenty-three thousand
     begun = False
     for match in _TOKEN.finditer(text):
@@ -120,7 +120,7 @@ def number_values(text: str) -> frozenset[float]:
 
 def find_numbers(text: str) -> list[tuple[int, int, float]]:
     """(start, stop, value) of each number; ambiguous words such as "a", "first" and "may" are left out."""
-    found = _english_numbers(text)
+    found = english_numbers(text)
     for match in _TOKEN.finditer(text):
         start, stop = match.span()
         if match["digits"]:
@@ -147,7 +147,7 @@ def _is_number(text: str, start: int, stop: int) -> bool:
     return numerals[0] in "一二两兩三四五六七八九十" and "半" not in numerals and not _TWO_DIGITS.search(numerals)
 
 
-def _english_numbers(text: str) -> list[tuple[int, int, float]]:
+def english_numbers(text: str) -> list[tuple[int, int, float]]:
     """(start, stop, value) of each number in English words: twenty-five, one hundred and fifty, nineteen ninety."""
     found: list[tuple[int, int, float]] = []
     words: list[re.Match[str]] = []  # of the current number

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from regard.guards.dates import translate_date
 from regard.guards.language_pair import LanguagePair
-from regard.text.spans import Span
+from regard.guards.measures import translate_measure
+from regard.text.sentences import is_unspaced
+from regard.text.spans import Span, SpanKind
 
 _LATIN = re.compile("[A-Za-z0-9À-ɏ]")
 _NUMBERS, _YEARS = ("20", "30", "50", "10", "100"), ("1995", "2003", "1980")
@@ -23,7 +25,7 @@ class Placeholder:
     source: str  # in the text that the model translates
     target: str  # its expected translation
     original: str  # the entity
-    replacement: str  # for `target`: the entity, or a translated date
+    replacement: str  # for `target`: the entity, or a translated date or measure
 
 
 def insert_placeholders(text: str, spans: Sequence[Span], pair: LanguagePair) -> tuple[str, list[Placeholder]] | None:
@@ -38,13 +40,24 @@ def insert_placeholders(text: str, spans: Sequence[Span], pair: LanguagePair) ->
             word_pair = next(free, None)
             if word_pair is None:
                 return None
-            replacement = translate_date(entity, pair) if span.kind == "date" else entity
+            replacement = translate_entity(entity, span.kind, pair)
             chosen[entity] = Placeholder(*word_pair, entity, replacement)
     masked, at = "", 0
     for span in spans:
         masked = _join(_join(masked, text[at : span.start]), chosen[span.of(text)].source)
         at = span.stop
     return _join(masked, text[at:]), list(chosen.values())
+
+
+def translate_entity(entity: str, kind: SpanKind, pair: LanguagePair) -> str:
+    """A date or a measure in the target language; other entities are the same in every language."""
+    match kind:
+        case "date":
+            return translate_date(entity, pair)
+        case "measure":
+            return translate_measure(pair.find_quantities(entity, "source")[0], is_unspaced(pair.tgt_lang))
+        case _:
+            return entity
 
 
 def _join(text: str, more: str) -> str:
@@ -55,7 +68,7 @@ def _join(text: str, more: str) -> str:
 
 def placeholder_words(span: Span, entity: str, pair: LanguagePair) -> Iterable[tuple[str, str]]:
     """(source, target) words that may replace an entity, the most reliable first."""
-    if span.kind == "number" and "°" not in entity:
+    if span.kind == "notation" and not entity[-1].isalpha() or span.kind == "number" and "°" not in entity:
         return ((number, number) for number in (_YEARS if entity.isdigit() and len(entity) == 4 else _NUMBERS))
     return pair.date_placeholders if span.kind == "date" else pair.name_placeholders
 

@@ -9,9 +9,9 @@ from regard.config import DecodeConfig
 from regard.guards.checks import find_problems, has_letter_or_digit, is_severe, repair
 from regard.guards.clauses import ends_sentence, lower_first_word, remove_sentence_end
 from regard.guards.copies import remove_copied_words
-from regard.guards.dates import remove_date_commas, translate_date
+from regard.guards.dates import remove_date_commas
 from regard.guards.loops import has_loop, remove_loops
-from regard.guards.placeholders import restore_source
+from regard.guards.placeholders import restore_source, translate_entity
 from regard.guards.segmenter import Part, PendingSegment, parts_of
 from regard.guards.segments import Segment, join_segments, split_at_spans, translate_punctuation
 from regard.pipelines.guarded_search import Answer, GuardedSearch, join_answers
@@ -90,13 +90,14 @@ class SegmentFallback:
         return [self.assemble(part, segments, found) for part, segments in zip(parts, segmented, strict=True)]
 
     def segment(self, part: Part) -> list[Segment]:
-        """The entities, dates translated, and the segments between them."""
+        """The entities, dates and measures translated, and the segments between them."""
         text, spans = self.search.find_all_entities(part)
-        dates = {span.of(text): translate_date(span.of(text), self.pair) for span in spans if span.kind == "date"}
+        ruled = [span for span in spans if span.kind in ("date", "measure")]
+        written_as = {span.of(text): translate_entity(span.of(text), span.kind, self.pair) for span in ruled}
         found = []
         for segment in split_at_spans(text, spans):
             if segment.verbatim or has_only_literals(segment.text):
-                written = dates.get(segment.text, self.search.segmenter.target_text(segment))
+                written = written_as.get(segment.text, self.search.segmenter.target_text(segment))
                 segment = dataclasses.replace(segment, text=written, verbatim=True)
             found.append(segment)
         return found

@@ -6,22 +6,27 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from regard.config import DecodeConfig
 from regard.guards.checks import Problem, find_problems, is_severe, repair
+from regard.guards.changes import find_changes, write_note
 from regard.guards.dates import find_dates
 from regard.guards.entities import find_entities, protected
 from regard.guards.language_pair import LanguagePair
+from regard.guards.measures import find_measures
 from regard.guards.numbers import numbers_to_digits
 from regard.guards.placeholders import insert_placeholders, restore_translation
 from regard.guards.quotes import repair_quotes
 from regard.guards.segmenter import Part, PendingSegment, Segmenter
 from regard.guards.segments import Segment, join_segments
 from regard.pipelines.translation import Alternative, Translation, join_alternatives, untranslated
+from regard.text.normalise import normalise
 from regard.text.spans import Span, map_between_spans
 
 MIN_RETRY_BEAM = 4
+Masked = Literal["dates", "numbers", "measures"]  # what placeholders stand for
+MASKS: tuple[Masked, ...] = ("dates", "numbers", "measures")
 
 
 class UnguardedTranslator(Protocol):
@@ -113,8 +118,8 @@ class GuardedSearch:
             self.attempt(pending, retry, wide.beam, n_best, attempts)
             attempts.accept(list(pending))
             pending = {at: part for at, part in pending.items() if at not in attempts.answers}
-        for dates_only in (True, False):
-            masked = {at: self.mask(part, dates_only) for at, part in pending.items() if at not in attempts.answers}
+        for what in MASKS:
+            masked = {at: self.mask(part, what) for at, part in pending.items() if at not in attempts.answers}
             some = {at: part for at, part in masked.items() if part}
             self.attempt(some, wide, wide.beam, n_best, attempts)
         attempts.accept(list(pending))
@@ -157,30 +162,34 @@ class GuardedSearch:
             return alternative, [*problems, "missing entity"]
         return dataclasses.replace(alternative, text=restored, parts=((part.original, restored),)), problems
 
-    def mask(self, part: Part, dates_only: bool) -> Part | None:
-        """The part with placeholders for all entities; None if it has no entity, or more than there are placeholders.
+    def mask(self, part: Part, what: Masked) -> Part | None:
+        """The part with placeholders for some entities; None if it has none of them, or more than there are placeholders.
 
-        With `dates_only`, of the checked entities only dates are replaced: few placeholders keep the sentence natural.
+        Of the checked entities, only dates are replaced at first, since few placeholders keep the sentence natural; then
+        all, numbers without their units; then all, numbers with their units, which the rules translate.
         """
-        text, spans = self.find_all_entities(part)
-        if dates_only:
+        text, spans = self.find_all_entities(part, with_measures=what == "measures")
+        if what == "dates":
             dates = [span for span in spans if span.kind == "date"]
             spans = [span for span in spans if span in dates or span in protected(spans)] if dates else []
+        if what == "measures" and not any(span.kind == "measure" for span in spans):
+            return None
         masked = insert_placeholders(text, spans, self.pair) if spans else None
         return None if masked is None else Part(self.segmenter.preprocess(masked[0]), tuple(masked[1]))
 
-    def find_all_entities(self, part: Part) -> tuple[str, list[Span]]:
-        """The original of a part, with its numbers in digits; and its entities, including dates."""
+    def find_all_entities(self, part: Part, with_measures: bool = True) -> tuple[str, list[Span]]:
+        """The original of a part, with its numbers in digits; and its entities, including dates and measures."""
         outside = protected(find_entities(part.original, self.pair.source))
         text = map_between_spans(part.original, outside, numbers_to_digits)
         dates = find_dates(text, self.pair.source) if self.pair.converts_dates else []
+        measures = find_measures(text, self.pair) if with_measures else []
         masked = [
             Span(*match.span(), "foreign")
             for placeholder in part.placeholders
             for match in re.finditer(re.escape(placeholder.original), text)
         ]
         spans: list[Span] = []
-        for span in (*dates, *find_entities(text, self.pair.source), *masked):
+        for span in (*dates, *measures, *find_entities(text, self.pair.source), *masked):
             if not any(span.overlaps(other) for other in spans):
                 spans.append(span)
         return text, sorted(spans, key=lambda span: span.start)
@@ -205,5 +214,15 @@ def join_answers(
         joined = join_alternatives([found for found, group in zip(chosen, by_segment, strict=True) if group], lang)
         # Repaired again, because the marks of a pair may be in different segments.
         alternatives.append(dataclasses.replace(joined, text=repair_quotes(text, join_segments(translated, lang))))
-    notes = "; ".join(answer.note for answer in used if answer.note)
-    return Translation(text, tuple(alternatives), pair.src_lang, lang, notes)
+    notes = [answer.note for answer in used if answer.note]
+    return Translation(text, tuple(alternatives), pair.src_lang, lang, "; ".join(notes))
+
+
+def note_changes(translation: Translation, pair: LanguagePair) -> Translation:
+    """Add a note that names the numbers, units and negations that no repair has kept."""
+    if not translation.tgt_lang:
+        return translation
+    source = normalise(translation.source)
+    changed = [write_note(find_changes(source, one.text, pair)) for one in translation.alternatives]
+    notes = [f"alternative {at}: {note}" if at > 1 else note for at, note in enumerate(changed, start=1) if note]
+    return dataclasses.replace(translation, note="; ".join(filter(None, [translation.note, *notes])))

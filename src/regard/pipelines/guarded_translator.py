@@ -5,12 +5,12 @@ A part whose translation has a problem is tried again in these ways, in order, t
 
 1. the other hypotheses of a wider beam
 2. a beam search that does not repeat trigrams
-3. placeholders for dates, then also for numbers and names
+3. placeholders for dates, then also for numbers and names, then for numbers with their units
 4. each clause on its own
 5. the text between the entities on its own
 
 Severe problems that remain are removed from the text. A segment for which the model has no usable translation is left
-untranslated, with a note. Every step is taken at most once, and the result is deterministic.
+untranslated, with a note. A note also names the numbers, units and negations that differ in the end. Every step is taken at most once, and the result is deterministic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from regard.guards.language_pair import find_language_pair
 from regard.guards.segmenter import Segmenter, parts_of
 from regard.pipelines.fallbacks import ClauseFallback
-from regard.pipelines.guarded_search import GuardedSearch, UnguardedTranslator, join_answers
+from regard.pipelines.guarded_search import GuardedSearch, UnguardedTranslator, join_answers, note_changes
 from regard.pipelines.translation import Translation, TranslatorBase, count_texts
 from regard.text.normalise import normalise
 
@@ -53,6 +53,7 @@ class GuardedTranslator(TranslatorBase):
         each_prefix = iter(prefix_ids or ())
         flat = [dataclasses.replace(part, prefix_ids=tuple(next(each_prefix, ()))) for group in parts for part in group]
         answers = iter(self.search.search(flat, config, n_best, self.fallback, count_texts(parts, done)))
-        return [
+        joined = [
             join_answers(text, segments, answers, self.pair) for text, segments in zip(texts, segmented, strict=True)
         ]
+        return [note_changes(translation, self.pair) for translation in joined]

@@ -25,6 +25,22 @@ _SYMBOL = (
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
 _JOINED = "\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f"
+_TERM = r"[A-Za-z0-9]++(?:\.\d++)?"
+_DECIMAL = r"\d++(?:\.\d++)?"
+_OPERATOR = " ?[-+*/×÷^−] ?"
+_EXPONENT = "[⁺⁻]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+"
+FRACTION_MARKS = "\u00bc-\u00be\u2150-\u215e\u2189"  # ½, ¾, ⅓
+# Numbers whose notation small models do not know, each with its name as a group of `guards.notation`.
+NOTATIONS = {
+    "formula": rf"{_TERM}(?:{_OPERATOR}{_TERM}){{0,20}} ?= ?[-−]?{_TERM}(?:{_OPERATOR}{_TERM}){{0,20}}",  # 1 + 2 = 3
+    "scientific": rf"{_DECIMAL}(?:[eE][-+−]?\d{{1,3}}|{_EXPONENT}| ?[×*] ?10(?:\^[-−]?\d{{1,3}}|{_EXPONENT}))",
+    "sum": rf"{_DECIMAL}(?: ?[+×÷*^] ?{_DECIMAL})+",  # 2×3
+    "vulgar": rf"(?:\d++ ?)?[{FRACTION_MARKS}]",
+    "ratio": rf"(?!(?:[01]?\d|2[0-4])[:：∶][0-5]\d(?!\d)){_DECIMAL}[:：∶]{_DECIMAL}(?!:)",  # 16:9, but 16:09 is a time
+    "point": r"\.\d++",  # .05
+    "permille": rf"{_DECIMAL} ?‰",
+    "grouped": r"\d{1,3}(?: \d{3})+(?:\.\d++)?(?![.,]?\d)",  # 1 234
+}
 _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
     ("code", r"```[^`]+```|``[^`]+``|`[^`]+`"),
     # Letters outside ASCII belong to a URL after one of its punctuation marks: .../wiki/北京
@@ -56,17 +72,17 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
     ("code", rf"(?<![{_ASCII_WORD}.,])\d+(?:\.\d+){{2,}}(?![{_ASCII_WORD}])"),
     ("code", rf"(?<![{_ASCII_WORD}:])\d++(?:(?:[-/]\d++){{2,}}+(?![{_ASCII_WORD}])|[-/]\d++(?![-/:]\d|\w))"),
     ("code", r"[A-Za-z0-9]{46,}|(?P<repeated>[^\W\d_])(?P=repeated){39,}"),  # longer than any word
+    ("notation", rf"(?:(?<![A-Za-z0-9_.,)])[-−])?(?<![A-Za-z0-9_.,:])(?:{'|'.join(NOTATIONS.values())})(?![A-Za-z0-9_])"),
     ("symbol", rf"(?:[{_SYMBOL}][\U0001f3fb-\U0001f3ff]?[{_JOINED}]*)+|[0-9#*]\ufe0f?\u20e3"),
     (
         "foreign",
         rf"[{_HAN}]+|(?:(?![{LATIN_CHARACTERS}{_HAN}])[^\W\d_])+(?:[ '’-](?:(?![{LATIN_CHARACTERS}{_HAN}])[^\W\d_])+)*",
     ),
     # with its sign, currency and unit: -5°C, $10, 20 %
-    ("number", r"(?:(?<![A-Za-z0-9_.,)])-|[$€£¥])?(?<![A-Za-z0-9_.,])\d[\d,]*(?:\.\d+)?(?: ?(?:°[CF]?|[℃℉%]))?"),
+    ("number", r"(?:(?<![A-Za-z0-9_.,)])[-−]|[$€£¥])?(?<![A-Za-z0-9_.,])\d[\d,]*(?:\.\d+)?(?: ?(?:°[CF]?|[℃℉%]))?"),
     ("name", r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:[-'’.&+][A-Za-zÀ-ɏ0-9]+)*[+#]*"),
 )
 _SCAN = re.compile("|".join(f"(?P<p{number}>{pattern})" for number, (_, pattern) in enumerate(_PATTERNS)))
-_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 
 def scan(text: str) -> Iterator[Span]:
@@ -86,5 +102,5 @@ def find_literals(text: str) -> list[Span]:
 
 
 def has_only_literals(text: str) -> bool:
-    """Whether there is nothing to translate: no letter or digit outside the literals."""
-    return _LETTER_OR_DIGIT.search(remove_spans(text, find_literals(text))) is None
+    """Whether there is nothing to translate: no letter or digit outside the literals. ², ① and Ⅳ are neither."""
+    return not any(one.isalpha() or one.isdecimal() for one in remove_spans(text, find_literals(text)))

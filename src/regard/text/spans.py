@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-SpanKind = Literal["url", "email", "code", "symbol", "foreign", "number", "name", "date"]
+SpanKind = Literal["url", "email", "code", "symbol", "notation", "foreign", "number", "name", "date", "measure"]
 
 
 @dataclass(frozen=True)

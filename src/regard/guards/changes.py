@@ -1,0 +1,60 @@
+"""What a translation changes of the numbers, units and negations of its source, and the note that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from regard.guards.language_pair import LanguagePair
+from regard.guards.quantities import Quantity, differences
+
+_MOST_NAMED = 5  # changes in one note
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something of the source that the translation has otherwise, lacks, or adds."""
+
+    source: str  # as written; "" if it is not in the source
+    translation: str  # "" if it is not in the translation
+
+    def __str__(self) -> str:
+        if not self.translation:
+            return f'"{self.source}" is missing'
+        return f'"{self.source}" became "{self.translation}"' if self.source else f'"{self.translation}" was added'
+
+
+def find_changes(source: str, translation: str, pair: LanguagePair) -> list[Change]:
+    """All changes of numbers with their units, and of negations."""
+    missing, added = changed_quantities(source, translation, pair)
+    quantities = zip_longest((one.of(source) for one in missing), (one.of(translation) for one in added), fillvalue="")
+    changes = [Change(*texts) for texts in quantities]
+    negation = changed_negation(source, translation, pair)
+    return [*changes, negation] if negation else changes
+
+
+def changed_quantities(source: str, translation: str, pair: LanguagePair) -> tuple[list[Quantity], list[Quantity]]:
+    """The quantities of the source that are not in the translation, and those of the translation not in the source."""
+    return differences(pair.find_quantities(source, "source"), pair.find_quantities(translation, "target"))
+
+
+def changed_negation(source: str, translation: str, pair: LanguagePair) -> Change | None:
+    """A negation that only one of the two has."""
+    if not pair.knows_words:
+        return None
+    wanted, found = pair.source.find_negations(source), pair.target.find_negations(translation)
+    if len(wanted.certain) > len(found.certain) + found.possible:
+        return Change(wanted.certain[-1], "")
+    if len(found.certain) > len(wanted.certain) + wanted.possible:
+        return Change("", found.certain[-1])
+    return None
+
+
+def write_note(changes: Sequence[Change]) -> str:
+    """A sentence that names the changes; empty if there are none."""
+    if not changes:
+        return ""
+    named = ", ".join(str(change) for change in changes[:_MOST_NAMED])
+    more = f" and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else ""
+    return f"check numbers, units and negations: {named}{more}"
