@@ -1,7 +1,7 @@
 """All checks and all repairs of a translation.
 
 Severe problems make a translation unusable: it is empty, loops, copies the source, or lacks an entity. With one of the
-other problems (an added number, a changed negation, a hallucinated name, a sentence for a word, far too many words) it is
+other problems (a changed number that no rule can write, a changed negation, a hallucinated name, a sentence for a word, far too many words) it is
 used if no better one is found.
 """
 
@@ -20,7 +20,7 @@ from regard.guards.missing import missing_entities, repair_numbers
 from regard.guards.names import has_hallucinated_name, repair_name_case
 from regard.guards.quotes import repair_quotes
 
-Problem = Literal["empty", "loop", "copy", "missing entity", "added number", "changed negation", "hallucinated name", "sentence for a word", "too long"]
+Problem = Literal["empty", "loop", "copy", "missing entity", "changed number", "changed negation", "hallucinated name", "sentence for a word", "too long"]
 SEVERE: tuple[Problem, ...] = ("empty", "loop", "copy", "missing entity")
 
 
@@ -37,8 +37,8 @@ def find_problems(source: str, translation: str, pair: LanguagePair) -> list[Pro
         found.append("copy")
     if missing_entities(source, translation, pair):
         found.append("missing entity")
-    elif changed_quantities(source, translation, pair)[1]:
-        found.append("added number")
+    elif any(changed_quantities(source, translation, pair)):
+        found.append("changed number")
     if changed_negation(source, translation, pair):
         found.append("changed negation")
     if has_hallucinated_name(source, translation, pair):

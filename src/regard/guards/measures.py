@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from regard.guards.language_pair import LanguagePair
+from regard.guards.numbers import MONTHS
 from regard.guards.quantities import Quantity
 from regard.text.spans import Span
 
 _WITHOUT_SPACE = ("%", "‰")
-_INVARIABLE = ("yuan", "yen", "jiao", "fen", "jin", "RMB")
 
 
 def find_measures(text: str, pair: LanguagePair) -> list[Span]:
@@ -24,7 +24,9 @@ def find_measures(text: str, pair: LanguagePair) -> list[Span]:
 
 
 def can_translate(one: Quantity) -> bool:
-    return one.certain and (_clock(one) is not None or (one.unit is not None and bool(one.unit.english and one.unit.chinese)))
+    if not one.certain:
+        return False
+    return _clock(one) is not None or _month(one) is not None or (one.unit is not None and bool(one.unit.english and one.unit.chinese))
 
 
 def translate_measure(one: Quantity, to_chinese: bool) -> str:
@@ -32,6 +34,9 @@ def translate_measure(one: Quantity, to_chinese: bool) -> str:
     clock = _clock(one)
     if clock is not None:
         return _write_time(*clock, to_chinese)
+    month = _month(one)
+    if month is not None:
+        return f"{month}月" if to_chinese else MONTHS[month - 1]
     assert one.unit is not None
     number = write_number(one.value)
     if to_chinese:
@@ -40,9 +45,7 @@ def translate_measure(one: Quantity, to_chinese: bool) -> str:
     unit = one.unit.english
     if unit in _WITHOUT_SPACE:
         return number + unit
-    if unit.islower() and len(unit) > 3 and unit not in _INVARIABLE and one.value != 1 and " " not in unit:
-        unit += "es" if unit.endswith("inch") else "s"
-    return f"{number} {unit}"
+    return f"{number} {unit if one.value == 1 else one.unit.plural or unit}"
 
 
 def write_number(value: float) -> str:
@@ -51,6 +54,12 @@ def write_number(value: float) -> str:
         return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
     text = f"{value:.9g}"
     return f"{value:.15f}".rstrip("0") if "e" in text else text
+
+
+def _month(one: Quantity) -> int | None:
+    months = [value for dimension, value in one.readings if dimension == "month"]
+    is_month = len(months) == 1 and len(one.readings) == 1 and months[0] in range(1, 13)
+    return int(months[0]) if is_month else None
 
 
 def _clock(one: Quantity) -> tuple[int, bool] | None:

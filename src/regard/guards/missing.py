@@ -10,15 +10,20 @@ from regard.guards.dates import find_dates, read_date
 from regard.guards.entities import find_entities
 from regard.guards.language_pair import LanguagePair
 from regard.guards.measures import can_translate, translate_measure, write_number
+from regard.guards.numbers import numbers_to_digits
 from regard.guards.quantities import Quantity
 from regard.text.sentences import is_unspaced
 
 
 def missing_entities(source: str, translation: str, pair: LanguagePair) -> list[str]:
-    """The names, dates and numbers with units of the source that are not in the translation, as written."""
+    """The names, dates and numbers with units of the source that are not in the translation, as written.
+
+    Without numbers that no rule can write in the target language, such as "fifth".
+    """
     dates = [read_date(span.of(source), pair.source) for span in find_dates(source, pair.source)]
     missing = [date.text for date in pair.target.missing_dates(dates, translation)]
-    missing += [one.of(source) for one in changed_quantities(source, translation, pair)[0]]
+    quantities = changed_quantities(source, translation, pair)[0]
+    missing += [one.of(source) for one in quantities if can_translate(one) or _has_digit(numbers_to_digits(one.of(source)))]
     names = (span.of(source) for span in find_entities(source, pair.source) if span.kind == "name")
     return missing + [name for name in names if not occurrence(name).search(translation)]
 
@@ -54,3 +59,7 @@ def _same_unit(one: Quantity, other: Quantity) -> bool:
         return False
     factors = [{(dimension, float(value) / each.value) for dimension, value in each.readings} for each in (one, other)]
     return any(a == b and math.isclose(x, y) for a, x in factors[0] for b, y in factors[1] if a != "number")
+
+
+def _has_digit(text: str) -> bool:
+    return any(one.isdigit() for one in text)

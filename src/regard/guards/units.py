@@ -17,6 +17,7 @@ class Unit:
     factor: float  # to the base unit of the dimension
     english: str  # as the rules write it after a number
     chinese: str
+    plural: str = ""  # in English, if it is not the same
 
 
 # dimension, factor, symbols, English words (without plural s), Chinese words; the first of each is the one to write.
@@ -66,7 +67,7 @@ fahrenheit 1 °F,℉ degree~Fahrenheit 华氏度,華氏度
 degree 1 ° degree 度
 percent 1 % percent,per~cent,percentage~point %,个百分点
 percent 0.1 ‰ per~mille,permille ‰
-USD 1 USD,US$ dollar,US~dollar,American~dollar,U.S.~dollar,buck 美元,美金,美圆,块美元,块美金
+USD 1 USD,US$ dollar,US~dollar,American~dollar,U.S.~dollar,bucks 美元,美金,美圆,块美元,块美金
 EUR 1 EUR,€ euro 欧元,歐元
 GBP 1 GBP,£ pound~sterling,British~pound 英镑,鎊,英鎊
 CNY 1 CNY,RMB yuan,kuai,renminbi 元,块钱,块,元钱,塊錢,塊,人民币,元人民币,圆
@@ -104,6 +105,7 @@ CURRENCY_SIGNS = {"$": ("USD",), "€": ("EUR",), "£": ("GBP",), "¥": ("CNY", 
 CURRENCY_UNITS: dict[str, Unit] = {}  # the main one of each currency
 CURRENCIES = frozenset(["USD", "EUR", "GBP", "CNY", "JPY", "HKD"])
 TIMES = frozenset(["time", "months"])
+_INVARIABLE = ("yuan", "yen", "jiao", "fen", "jin")
 # Names that belong to several units.
 _ALSO = {
     "pound": ("GBP", 1.0),
@@ -118,6 +120,10 @@ _ENGLISH: dict[str, list[Unit]] = {}
 _CHINESE: dict[str, list[Unit]] = {}
 
 
+def _plural(word: str) -> str:
+    return "" if word in _INVARIABLE else f"{word}es" if word.endswith("ch") else f"{word}s"
+
+
 def _read_table() -> None:
     for line in _TABLE.split("\n"):
         if not line:
@@ -125,7 +131,8 @@ def _read_table() -> None:
         dimension, factor, *columns = line.split(" ")
         symbols, english, chinese = ([one.replace("~", " ") for one in each.split(",") if one != "-"] for each in columns)
         prefer_symbol = dimension not in (TIMES | CURRENCIES) and symbols
-        unit = Unit(dimension, float(factor), symbols[0] if prefer_symbol else english[0], (chinese or [""])[0])
+        word = symbols[0] if prefer_symbol else english[0]
+        unit = Unit(dimension, float(factor), word, (chinese or [""])[0], "" if prefer_symbol else _plural(word))
         if dimension in CURRENCIES and unit.factor == 1:
             CURRENCY_UNITS[dimension] = unit
         for names, found in ((symbols, _SYMBOLS), (english, _ENGLISH), (chinese, _CHINESE)):
