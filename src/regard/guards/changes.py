@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from regard.guards.language_pair import LanguagePair
-from regard.guards.quantities import Quantity, differences
+from regard.guards.quantities import Quantity, differences, lost_ranges
 
 _MOST_NAMED = 5  # changes in one note
 
@@ -29,7 +29,7 @@ def find_changes(source: str, translation: str, pair: LanguagePair) -> list[Chan
     """All changes of numbers with their units, and of negations."""
     missing, added = changed_quantities(source, translation, pair)
     quantities = zip_longest((one.of(source) for one in missing), (one.of(translation) for one in added), fillvalue="")
-    changes = [Change(*texts) for texts in quantities]
+    changes = [Change(*texts) for texts in quantities] or changed_ranges(source, translation, pair)
     negation = changed_negation(source, translation, pair)
     return [*changes, negation] if negation else changes
 
@@ -37,6 +37,12 @@ def find_changes(source: str, translation: str, pair: LanguagePair) -> list[Chan
 def changed_quantities(source: str, translation: str, pair: LanguagePair) -> tuple[list[Quantity], list[Quantity]]:
     """The quantities of the source that are not in the translation, and those of the translation not in the source."""
     return differences(pair.find_quantities(source, "source"), pair.find_quantities(translation, "target"))
+
+
+def changed_ranges(source: str, translation: str, pair: LanguagePair) -> list[Change]:
+    """Ranges whose numbers are there, but not as a range: "4–5 km" became "4 km 5 km"."""
+    ranges = lost_ranges(pair.find_quantities(source, "source"), pair.find_quantities(translation, "target"))
+    return [Change(source[low.start : high.stop], "separate numbers") for low, high in ranges]
 
 
 def changed_negation(source: str, translation: str, pair: LanguagePair) -> Change | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from regard.guards.changes import changed_negation, changed_quantities
+from regard.guards.changes import changed_negation, changed_quantities, changed_ranges
 from regard.guards.copies import is_copy
 from regard.guards.dates import repair_months
 from regard.guards.language_pair import LanguagePair
@@ -37,7 +37,7 @@ def find_problems(source: str, translation: str, pair: LanguagePair) -> list[Pro
         found.append("copy")
     if missing_entities(source, translation, pair):
         found.append("missing entity")
-    elif any(changed_quantities(source, translation, pair)):
+    elif any(changed_quantities(source, translation, pair)) or changed_ranges(source, translation, pair):
         found.append("changed number")
     if changed_negation(source, translation, pair):
         found.append("changed negation")

@@ -7,7 +7,7 @@ import re
 
 from regard.guards.notation import Number, find_notations, hide_literals, read_money
 from regard.guards.numbers import chinese_values
-from regard.guards.quantities import Quantity, Reading, negative, reading
+from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
 from regard.guards.units import CHINESE_UNIT, TIMES, Unit, chinese_units, per_hour
 
 _FORMAL = str.maketrans("壹贰叁肆伍陆柒捌玖拾佰仟貳參陸", "一二三四五六七八九十百千二三六")
@@ -55,7 +55,7 @@ _MONTH = re.compile("月(?!亮|球|光|经|饼)")
 _HALF_AFTER = re.compile("[个個]半")
 _DECIMALS_AFTER = re.compile(r"([零〇一二两兩三四五六七八九]{1,2}|\d{1,2})(?=$|[，。！？、；,!?高长的左以])")
 _MORE = ("多", "余", "餘", "来", "來", "几")
-_UNITS_OR_COUNTERS = ("年", "岁", "歲", "日", "块", "塊", "周", "分")  # 三块 may be three pieces
+_UNITS_OR_COUNTERS = ("岁", "歲", "日", "块", "塊", "分")  # 三块 may be three pieces
 _BETWEEN = re.compile(r" ?(?:[-–—~～到至或、]|或者|还是) ?")
 _OPTIONAL_WORDS = {
     **dict.fromkeys("俩倆双雙对對", (2.0,)),
@@ -90,6 +90,7 @@ def find_chinese_quantities(text: str) -> list[Quantity]:
         if quantities and number.start < quantities[-1].stop:
             continue
         quantities.append(_complete(text, number, day))
+    mark_ranges(text, quantities)
     found += _join_money(_share_units(text, quantities))
     found += _possible(text, found)
     return sorted(found, key=lambda one: one.start)
@@ -345,7 +346,7 @@ def _measured(text: str, number: Number, unit: re.Match[str], values: list[float
     if decimals:
         stop, values = decimals[0], [value + decimals[1] for value in values]
     readings = {reading(one.dimension, value * one.factor) for one in units for value in values}
-    if not number.certain or text[start - 1 : start] == "第" or word in _UNITS_OR_COUNTERS:
+    if not number.certain or text[start - 1 : start] == "第" or word in _UNITS_OR_COUNTERS or (word == "年" and max(values) >= 1000):
         readings |= number.readings
     return Quantity(start, stop, frozenset(readings), number.certain, span, units[0], values[0])
 

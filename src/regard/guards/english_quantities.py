@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from regard.guards.notation import Number, find_notations, hide_literals, read_money
 from regard.guards.numbers import MONTHS, english_numbers
-from regard.guards.quantities import Quantity, Reading, negative, reading
+from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
 from regard.guards.units import ENGLISH_UNIT, TIMES, english_units
 
 _ORDINALS = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth")
@@ -75,6 +75,7 @@ def find_english_quantities(text: str) -> list[Quantity]:
         if quantities and number.start < quantities[-1].stop:
             continue
         quantities.append(_complete(text, number, day))
+    mark_ranges(text, quantities)
     found += _share_units(text, quantities)
     return sorted(found, key=lambda one: one.start)
 
@@ -198,6 +199,8 @@ def _extend(text: str, number: Number) -> Number:
         following_scale = _SCALE.match(text, stop)
         if following_scale and following_scale["word"]:
             scale, values = following_scale, [values[0] + _part(part[0])]
+    if scale and scale["letter"] and ENGLISH_UNIT.match(text, stop) and not read_money(text, number):
+        scale = None  # 5 m are metres
     half_a = re.match(" an? ", text[stop:])
     if word == "half" and half_a:
         later = _SCALE.match(text, stop + half_a.end())

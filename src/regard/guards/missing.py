@@ -15,6 +15,9 @@ from regard.guards.quantities import Quantity
 from regard.text.sentences import is_unspaced
 
 
+_BROKEN_NUMBER = re.compile(r"\d,\d{1,2}(?!\d)|\d,\d{4}")  # 50,00
+
+
 def missing_entities(source: str, translation: str, pair: LanguagePair) -> list[str]:
     """The names, dates and numbers with units of the source that are not in the translation, as written.
 
@@ -38,7 +41,7 @@ def occurrence(entity: str) -> re.Pattern[str]:
 def repair_numbers(source: str, translation: str, pair: LanguagePair) -> str:
     """Replace wrong numbers and units by the missing ones, in order, if there are as many of either."""
     missing, added = changed_quantities(source, translation, pair)
-    if not missing or len(missing) != len(added):
+    if not missing or len(missing) != len(added) or _BROKEN_NUMBER.search(translation):
         return translation
     to_chinese = is_unspaced(pair.tgt_lang)
     for wanted, wrong in reversed(list(zip(missing, added, strict=True))):

@@ -13,7 +13,7 @@ from regard.text.literals import NOTATIONS, scan
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _NOTATION = re.compile(
     r"(?P<code>(?<![A-Za-z0-9])(?!(?:USD|RMB|CNY|EUR|JPY|HKD|GBP)\d)[A-Za-z]+-?\d(?:[\w.-]*[A-Za-z0-9])?(?![A-Za-z0-9]))"
-    rf"|(?<![A-Za-z0-9_.,])(?:(?P<time>(?:[01]?\d|2[0-4])[:：][0-5]\d(?::[0-5]\d)?(?![\d:：]))"
+    rf"|(?<![A-Za-z0-9_])(?<!\d\.)(?:(?P<time>(?:[01]?\d|2[0-4])[:：][0-5]\d(?::[0-5]\d)?(?![\d:：]))"
     rf"|{'|'.join(f'(?P<{name}>{pattern})(?![A-Za-z0-9_])' for name, pattern in NOTATIONS.items())})"
     r"|(?P<roman>(?<![A-Za-z0-9'-])(?=[IVX]{2})(?:X{0,3})(?:IX|IV|V?I{0,3})(?![A-Za-z0-9'-]))"
     r"|(?P<plain>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)",
@@ -89,7 +89,7 @@ def _readings(kind: str, text: str) -> set[Reading]:
             return {reading("number", _roman(text))}
         case "time":
             hours, minutes, *_ = (int(part) for part in re.split("[:：]", text))
-            readings = clock_readings(hours, minutes) | {("ratio", f"{hours}:{minutes}")}
+            readings = clock_readings(hours, minutes) | {("ratio", f"{hours}:{minutes:02}")}
             return readings | {("clock", float(60 * hours + minutes))}
         case "scientific":
             return {("code", text), *_scientific(text)}
@@ -99,8 +99,7 @@ def _readings(kind: str, text: str) -> set[Reading]:
             value = unicodedata.numeric(text[-1]) + (float(whole[0]) if whole[0] else 0.0)
             return {("code", text), reading("number", value)}
         case "ratio":
-            first, second = (float(part) for part in re.split("[:：∶]", text))
-            return {("ratio", f"{first:g}:{second:g}")}
+            return {("ratio", re.sub("[：∶]", ":", text))}
         case "point":
             return {reading("number", float(text))}
         case "permille":

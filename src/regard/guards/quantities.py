@@ -7,14 +7,20 @@ such as "a", "both" or 一, may be the equal of a certain one but need none them
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 from regard.guards.units import Unit
 
 # ("number", 3.0) without a unit; ("mass", 3.0); ("clock", minutes); ("ratio", 0.5); ("code", "v2.3.1")
 Reading = tuple[str, float | str]
+RangeMark = Literal["", "certain", "possible"]  # whether a range begins with this quantity and ends with the next: 3–5
+_RANGE = re.compile(r" ?(?:(?P<certain>[-–—~～到至]|to(?= ))|[、，,]?(?:and|or|或者?|到|至|、|还是)) ?")
 _MOST_MATCHED = 100  # beyond this many quantities without an identical one, no exchange of partners is tried
 
 
@@ -27,6 +33,7 @@ class Quantity:
     number: tuple[int, int] = (0, 0)  # start and stop of the number alone
     unit: Unit | None = None  # the likeliest one, of which it has `value`
     value: float = 0.0
+    to_next: RangeMark = ""
     as_source: frozenset[Reading] = frozenset()  # more readings, which only a source may have
 
     def of(self, text: str) -> str:
@@ -40,6 +47,26 @@ def reading(dimension: str, value: float) -> Reading:
 
 def negative(readings: frozenset[Reading]) -> frozenset[Reading]:
     return frozenset((one, -value if isinstance(value, float) else f"-{value}") for one, value in readings)
+
+
+def mark_ranges(text: str, found: list[Quantity]) -> None:
+    """Set `to_next` of quantities in order."""
+    for at, (one, after) in enumerate(pairwise(found)):
+        between = _RANGE.fullmatch(text, one.stop, after.start)
+        if between:
+            certain = between["certain"] and one.certain and after.certain and one.unit is None
+            found[at] = dataclasses.replace(one, to_next="certain" if certain else "possible")
+
+
+def lost_ranges(source: Sequence[Quantity], target: Sequence[Quantity]) -> list[tuple[Quantity, Quantity]]:
+    """The first and last quantity of each range of the source that is no range in the target."""
+    found = [(one, after) for one, after in pairwise(target) if one.to_next]
+    return [
+        (low, high)
+        for low, high in pairwise(source)
+        if low.to_next == "certain"
+        and not any(low.readings & one.readings and high.readings & after.readings for one, after in found)
+    ]
 
 
 def differences(source: Sequence[Quantity], target: Sequence[Quantity]) -> tuple[list[Quantity], list[Quantity]]:

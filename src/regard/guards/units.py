@@ -38,7 +38,7 @@ length 1 m meter,metre 米,公尺
 length 1000 km kilometer,kilometre 公里,千米
 length 1609.344 mi mile 英里,哩
 length 0.3048 ft foot,feet 英尺,呎
-length 0.0254 - inch,inche 英寸,吋
+length 0.0254 - inch 英寸,吋
 length 0.9144 yd yard 码,碼
 area 1e-4 cm²,cm2 square~centimeter,square~centimetre 平方厘米
 area 1 m²,m2 square~meter,square~metre 平方米,平米,平方公尺
@@ -155,7 +155,7 @@ _SYMBOL = f"(?P<symbol>(?:{_alternatives(_SYMBOLS)})(?![A-Za-z0-9²³/^]))"
 # After a number in English: 5 kg, 5-kg, five kilograms, 5-year-old, 10 years'
 ENGLISH_UNIT = re.compile(
     rf"[ -]?{_SYMBOL}"
-    rf"|[ -](?:of |whole |full |more |long |solid )?(?P<english>(?i:{_alternatives([w for w in _ENGLISH if ' per ' not in w and '/' not in w])})(?:e?s)?)"
+    rf"|[ -](?:of |whole |full |more |long |solid )?(?P<english>(?i:{_alternatives([w for w in _ENGLISH if ' per ' not in w and '/' not in w])})(?:s|(?<=inch)es)?)"
     r"(?P<per>[ -](?:(?i:per|an|a|each)[ -](?i:hour|second)))?(?![A-Za-z])"
 )
 _LONG_CHINESE = [name for name in _CHINESE if name not in ("兆", "卡", "安", "码", "度", "帕", "伏", "赫", "角", "瓦", "分", "岁", "年")]

@@ -79,7 +79,7 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
         rf"[{_HAN}]+|(?:(?![{LATIN_CHARACTERS}{_HAN}])[^\W\d_])+(?:[ '’-](?:(?![{LATIN_CHARACTERS}{_HAN}])[^\W\d_])+)*",
     ),
     # with its sign, currency and unit: -5°C, $10, 20 %
-    ("number", r"(?:(?<![A-Za-z0-9_.,)])[-−]|[$€£¥])?(?<![A-Za-z0-9_.,])\d[\d,]*(?:\.\d+)?(?: ?(?:°[CF]?|[℃℉%]))?"),
+    ("number", r"(?:(?<![A-Za-z0-9_.,)])[-−]|[$€£¥])?(?<![A-Za-z0-9_.])(?<!\d,)\d[\d,]*(?:\.\d+)?(?: ?(?:°[CF]?|[℃℉%]))?"),
     ("name", r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:[-'’.&+][A-Za-zÀ-ɏ0-9]+)*[+#]*"),
 )
 _SCAN = re.compile("|".join(f"(?P<p{number}>{pattern})" for number, (_, pattern) in enumerate(_PATTERNS)))
