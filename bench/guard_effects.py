@@ -72,7 +72,7 @@ def show(way: str, found: dict[str, Any]) -> None:
         print(f"    {name}: {found['alone'][name]:.2f} alone, {found['guarded'][name]:.2f} with guards")
     for problem, counts in found["checks"].items():
         print(
-            f"    {problem}: {counts['found']} found, {counts['better']} better, {counts['equal']} equal, {counts['worse']} worse"
+            f"    {problem}: " + ", ".join(f"{counts[name]} {name}" for name in ("found", "better", "equal", "worse"))
         )
     if "human" in found:
         print(f"    human translations objected to, of {found['human']['pairs']}: {found['human']['counts']}")

@@ -13,7 +13,7 @@ ZH_EN, EN_ZH = find_language_pair("zh", "en"), find_language_pair("en", "zh")
 
 def test_missing_entities_are_named_as_written() -> None:
     assert missing_entities("我有37万块钱和NASA", "I have money.", ZH_EN) == ["37万块钱", "NASA"]
-    assert missing_entities("On March 5, 2024.", "在3月2024日5年。", EN_ZH) == ["March 5, 2024"]
+    assert missing_entities("On March 5, 2024.", "在3月2024日5年。", EN_ZH) == ["March 5, 2024", "5"]
     assert missing_entities("It costs $10.", "它要10美元。", EN_ZH) == []
 
 

@@ -1,8 +1,8 @@
 """All checks and all repairs of a translation.
 
 Severe problems make a translation unusable: it is empty, loops, copies the source, or lacks an entity. With one of the
-other problems (a changed number that no rule can write, a changed negation, a hallucinated name, a sentence for a word, far too many words) it is
-used if no better one is found.
+other problems (a changed negation, a number that no rule can write, a hallucinated name, a sentence for a word, far
+too many words) it is used if no better one is found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from regard.guards.missing import missing_entities, repair_numbers
 from regard.guards.names import has_hallucinated_name, repair_name_case
 from regard.guards.quotes import repair_quotes
 
-Problem = Literal["empty", "loop", "copy", "missing entity", "changed number", "changed negation", "hallucinated name", "sentence for a word", "too long"]
+Problem = Literal[
+    "empty",
+    "loop",
+    "copy",
+    "missing entity",
+    "changed number",
+    "changed negation",
+    "hallucinated name",
+    "sentence for a word",
+    "too long",
+]
 SEVERE: tuple[Problem, ...] = ("empty", "loop", "copy", "missing entity")
 
 

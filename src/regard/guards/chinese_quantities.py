@@ -8,7 +8,7 @@ import re
 from regard.guards.notation import Number, find_notations, hide_literals, read_money
 from regard.guards.numbers import chinese_values
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
-from regard.guards.units import CHINESE_UNIT, TIMES, Unit, chinese_units, per_hour
+from regard.guards.units import CHINESE_UNIT, TIMES, chinese_units, per_hour
 
 _FORMAL = str.maketrans("壹贰叁肆伍陆柒捌玖拾佰仟貳參陸", "一二三四五六七八九十百千二三六")
 _FORMAL_NUMBER = re.compile("[壹贰叁肆伍陆柒捌玖拾佰仟貳參陸万萬亿零]{2,}")
@@ -16,23 +16,26 @@ _NUMERAL = "零〇一二两兩三四五六七八九十百千万萬亿億廿卅"
 _SCALE = "[十百千万萬亿億]"
 # Where numerals are parts of words.
 _NOT_NUMBERS = re.compile(
-    "(?:星期|礼拜|禮拜|周|週)[一二三四五六](?!点|時|时|百|千|个|年|天|十)|(?<![一二两三四五六七八九])十分(?!钟|鐘|之|米)|四周(?!年|内|后|前|的时间|岁)|千万(?=[别不要小记注])|万一|萬一|千方百计|一一|万万|"
+    "(?:星期|礼拜|禮拜|周|週)[一二三四五六](?!点|時|时|百|千|个|年|天|十)|(?<![一二两三四五六七八九])十"
+    "分(?!钟|鐘|之|米)|四周(?!年|内|后|前|的时间|岁)|千万(?=[别不要小记注])|万一|萬一|千方百计|一一|万万|"
     "三三两两|三明治|三文[治鱼]|三角|四川|五官|七夕|八卦|十字|百货|千金|千里|万岁|万事|万物|万能|"
     "[一三四五六七八九两][面方心言手颜脚番头]?[一三四五六七八九两百千八][方意语足色舌次牛][^百千]?|"
     "乱七八糟|七上八下|不三不四|五花八门|四面八方|四分五裂|百科|老百姓|百姓|十全十美|一五一十|九牛一毛|一石二鸟|"
-    "三十六计|二话|二手|二哥|二姐|老[二三四五六七八九]|两码事|一码事|两回事|第二天|零食|零钱|零售|凋零|五一节|(?<=不)一"
+    "三十六计|二话|二手|二哥|二姐|老[二三四五六七八九]|两码事|四分卫|一码事|两回事|第二天|零食|零钱|零售|凋"
+    "零|五一节|(?<=不)一"
 )
 _DIGITS = {character: value for value, character in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
 _APPROXIMATE = re.compile(f"[一二三四五六七八九两兩]{{2}}(?=十|百|千|万|[^{_NUMERAL}]|$)")
 _MEASURE_WORD = re.compile(
-    "[ ]?(?:[个個只隻本天岁歲次张張条條件块塊位名家辆輛台臺把杯瓶双雙小份口日号號种種层層座棵朵支枝首部所门門节節课題题段页頁顿頓套对對"
+    "[ ]?(?:[个個只隻本天岁歲次张張条條件块塊位名家辆輛台臺把杯瓶双雙小份口日号號种種层層座棵朵支枝首部所门門"
+    "节節课題题段页頁顿頓套对對"
     "群匹头頭根颗顆粒片碗盒包袋箱桶级級班届期遍趟场場票罐间間封幅副架栋棟艘篇项項笔筆滴束串打排队隊组組股味员員成折胎等楼樓局项代回岁]|"
     "人(?!民)|月|年|点|點|分|时(?!候)|倍|天|晚|夜(?!里)|周|星期|礼拜|世纪|世紀)"
 )
 _ANY_NUMERAL = rf"[{_NUMERAL}]+"
 _DECIMAL = re.compile(f"[{_NUMERAL}]+[点點]([零〇一二三四五六七八九]+)(?![{_NUMERAL}分刻钟鐘])")
 _NUMBER = re.compile(rf"(?:千(?![克米瓦卡帕伏赫])|[{_NUMERAL.replace('千', '')}])+")
-_SCALE_AFTER = re.compile(rf" ?((?:百(?!分)|千(?![克米瓦卡帕伏赫])|[万萬亿億])+)")
+_SCALE_AFTER = re.compile(r" ?((?:百(?!分)|千(?![克米瓦卡帕伏赫])|[万萬亿億])+)")
 _MORE_DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _PART_OF = re.compile("(百|千|万|[一二两三四五六七八九十]+|\\d+)分之")
 _TENTHS = {"百": ("percent", 1.0), "千": ("percent", 0.1), "万": ("percent", 0.01)}
@@ -42,19 +45,21 @@ _SPEED = re.compile("(?:每小时|每小時|时速|時速)(?:为|是|约|大约|
 _PER_SECOND = re.compile("每秒$")
 _CLOCK = re.compile(
     rf"(?:点钟|點鐘|点整|点|點|时(?![候间常代期而段刻差装事])|時)"
-    rf"(?:(?P<half>半)|(?P<quarters>[一两三])刻|过?(?P<minutes>\d{{1,2}}|[零〇]?[{_NUMERAL}]{{1,3}})(?P<mark>分(?!之)|(?![{_NUMERAL}\d个天年月])))?"
+    rf"(?:(?P<half>半)|(?P<quarters>[一两三])刻|过?(?P<minutes>\d{{1,2}}|[零"
+    rf"〇]?[{_NUMERAL}]{{1,3}})(?P<mark>分(?!之)|(?![{_NUMERAL}\d个天年月])))?"
 )
 _LESS = re.compile("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻钟?))(?:到)?$")
 _LESS_AFTER = re.compile("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻))")
 _OF_THE_DAY = re.compile(
-    "(?P<am>凌晨|清晨|早上|早晨|上午|今早|明早|(?<!最)早(?=[一二三四五六七八九十两0-9]))|(?P<pm>下午|傍晚|午后)|(?P<night>晚上|今晚|昨晚|明晚|夜里|半夜|深夜|夜晚|当晚|中午|午夜|(?<!最)晚(?=[一二三四五六七八九十两0-9]))"
+    "(?P<am>凌晨|清晨|早上|早晨|上午|今早|明早|(?<!最)早(?=[一二三四五六七八九十两0-9]))|(?P<pm>下午|傍晚|午"
+    "后)|(?P<night>晚上|今晚|昨晚|明晚|夜里|半夜|深夜|夜晚|当晚|中午|午夜|(?<!最)晚(?=[一二三四五六七八九十两0-9]))"
 )
 _DECADE = re.compile("年代")
 _CENTURY = re.compile("世纪|世紀")
 _MONTH = re.compile("月(?!亮|球|光|经|饼)")
 _HALF_AFTER = re.compile("[个個]半")
 _DECIMALS_AFTER = re.compile(r"([零〇一二两兩三四五六七八九]{1,2}|\d{1,2})(?=$|[，。！？、；,!?高长的左以])")
-_MORE = ("多", "余", "餘", "来", "來", "几")
+_MORE = ("多", "余", "餘", "来", "來")
 _UNITS_OR_COUNTERS = ("岁", "歲", "日", "块", "塊", "分")  # 三块 may be three pieces
 _BETWEEN = re.compile(r" ?(?:[-–—~～到至或、]|或者|还是) ?")
 _OPTIONAL_WORDS = {
@@ -103,10 +108,14 @@ def _possible(text: str, found: list[Quantity]) -> list[Quantity]:
     for at, character in enumerate(text):
         if character in _OPTIONAL_WORDS and at not in taken:
             readings = {reading("number", value) for value in _OPTIONAL_WORDS[character]}
-            unit = CHINESE_UNIT.match(text, at + 1) or (text[at + 1 : at + 2] in ("个", "個") and CHINESE_UNIT.match(text, at + 2))
+            unit = CHINESE_UNIT.match(text, at + 1) or (
+                text[at + 1 : at + 2] in ("个", "個") and CHINESE_UNIT.match(text, at + 2)
+            )
             if unit and character in "半每几":
                 values = _OPTIONAL_WORDS[character]
-                readings |= {reading(one.dimension, value * one.factor) for one in chinese_units(unit) for value in values}
+                readings |= {
+                    reading(one.dimension, value * one.factor) for one in chinese_units(unit) for value in values
+                }
             more.append(Quantity(at, at + 1, frozenset(readings), False, (at, at + 1)))
         if text.startswith("百分百", at):
             more.append(Quantity(at, at + 3, frozenset([reading("percent", 100)]), True, (at, at + 3)))
@@ -212,14 +221,18 @@ def _is_certain(text: str, start: int, stop: int) -> bool:
     """Whether the numerals are surely a number, and not a part of a word or "a"."""
     numerals = text[start:stop]
     before, after = text[start - 1 : start], text[stop : stop + 2]
-    if before and before in "几幾数數好" or after[:1] in ("几", "幾", "数", "来", "來"):
+    if (before and before in "几幾数數好") or after[:1] in ("几", "幾", "数", "来", "來"):
         return False
     if len(numerals) > 1:
         return numerals[0] not in "零百千万萬亿億" and not numerals.startswith("一十")
     unit = CHINESE_UNIT.match(text, stop)
     if numerals in "一零〇":
         physical = unit and not unit["symbol"] and all(one.dimension not in TIMES for one in chinese_units(unit))
-        return bool(physical) and unit is not None and unit[0].strip() not in ("块", "塊", "角", "度", "毛", "码", "兆", "瓦", "分")
+        return (
+            bool(physical)
+            and unit is not None
+            and unit[0].strip() not in ("块", "塊", "角", "度", "毛", "码", "兆", "瓦", "分")
+        )
     if numerals in "百千万萬亿億":
         return False
     if before == "第":
@@ -288,7 +301,9 @@ def _time(text: str, number: Number, day: set[str]) -> Quantity | None:
             at -= 15.0 if less["quarter"] else _number(less["minutes"])
             start, stop = (less.start(), stop) if less.end() <= start else (start, less.end())
         if hours[0] > 12 or hours[0] == 0:
-            return Quantity(start, stop, frozenset([reading("clock", at % 1440), *others]), True, (number.start, number.stop))
+            return Quantity(
+                start, stop, frozenset([reading("clock", at % 1440), *others]), True, (number.start, number.stop)
+            )
     at %= 720
     readings: set[Reading] = {reading("clock12", at)} | others
     period = [match for match in _OF_THE_DAY.finditer(text[:start]) if match.end() == start]
@@ -346,7 +361,12 @@ def _measured(text: str, number: Number, unit: re.Match[str], values: list[float
     if decimals:
         stop, values = decimals[0], [value + decimals[1] for value in values]
     readings = {reading(one.dimension, value * one.factor) for one in units for value in values}
-    if not number.certain or text[start - 1 : start] == "第" or word in _UNITS_OR_COUNTERS or (word == "年" and max(values) >= 1000):
+    if (
+        not number.certain
+        or text[start - 1 : start] == "第"
+        or word in _UNITS_OR_COUNTERS
+        or (word == "年" and max(values) >= 1000)
+    ):
         readings |= number.readings
     return Quantity(start, stop, frozenset(readings), number.certain, span, units[0], values[0])
 
@@ -362,7 +382,9 @@ def _abbreviated(text: str, unit: re.Match[str]) -> tuple[int, float] | None:
     """The decimals after a unit: 一米七 is 1.7 m, 五块五 5.5 yuan."""
     if unit["chinese"] not in ("米", "块", "塊", "元"):
         return None
-    digits = re.compile(rf"([零〇一二两三四五六七八九]{{1,2}}|\d{{1,2}})(?![{_NUMERAL}\d.:个個只年月点分元块毛角])").match(text, unit.end())
+    digits = re.compile(
+        rf"([零〇一二两三四五六七八九]{{1,2}}|\d{{1,2}})(?![{_NUMERAL}\d.:个個只年月点分元块毛角])"
+    ).match(text, unit.end())
     if not digits:
         return None
     written = "".join(str(_DIGITS.get(one, one)) for one in digits[1])
@@ -394,7 +416,13 @@ def _join_money(found: list[Quantity]) -> list[Quantity]:
     joined: list[Quantity] = []
     for one in found:
         before = joined[-1] if joined else None
-        if before and before.unit and one.unit and before.stop == one.start and (before.unit.dimension == one.unit.dimension == "CNY"):
+        if (
+            before
+            and before.unit
+            and one.unit
+            and before.stop == one.start
+            and (before.unit.dimension == one.unit.dimension == "CNY")
+        ):
             value = before.value + one.value * one.unit.factor / before.unit.factor
             readings = frozenset([reading("CNY", value * before.unit.factor)])
             joined[-1] = dataclasses.replace(before, stop=one.stop, readings=readings, value=value)

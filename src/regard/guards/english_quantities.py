@@ -16,19 +16,46 @@ _MORE_ORDINALS = ("thirteenth", "fourteenth", "fifteenth", "sixteenth", "sevente
 _ORDINAL_VALUES = {word: float(value) for value, word in enumerate((*_ORDINALS, *_MORE_ORDINALS), start=3)}
 _ORDINAL_VALUES |= {"twentieth": 20.0, "thirtieth": 30.0, "hundredth": 100.0, "thousandth": 1000.0}
 # Words that may stand for a number of the source, but need not.
-_POSSIBLE: dict[str, tuple[float, ...]] = {"a": (1,), "an": (1,), "one": (1,), "first": (1,), "once": (1,), "zero": (0,)}
+_POSSIBLE: dict[str, tuple[float, ...]] = {
+    "a": (1,),
+    "an": (1,),
+    "one": (1,),
+    "first": (1,),
+    "once": (1,),
+    "zero": (0,),
+}
 _POSSIBLE |= {"another": (1,), "each": (1,), "every": (1,), "per": (1,), "single": (1,), "naught": (0,)}
 _POSSIBLE |= {"second": (2,), "twice": (2,), "double": (2,), "twin": (2,), "twins": (2,), "both": (2,), "couple": (2,)}
 _POSSIBLE |= {"pair": (2,), "either": (2,), "neither": (2,), "two": (2,), "half": (0.5,), "quarter": (0.25, 15)}
-_POSSIBLE |= {"thrice": (3,), "triple": (3,), "tripled": (3,), "doubled": (2,), "halved": (0.5,), "decade": (10,), "dozen": (12,), "fortnight": (14, 2), "century": (100,)}
-_POSSIBLE |= {"dozens": (12,), "tens": (10,), "last": (1,), "halves": (0.5,), "halfway": (0.5,), "noon": (12,), "twos": (2,)}
+_POSSIBLE |= {
+    "thrice": (3,),
+    "triple": (3,),
+    "tripled": (3,),
+    "doubled": (2,),
+    "halved": (0.5,),
+    "decade": (10,),
+    "dozen": (12,),
+    "fortnight": (14, 2),
+    "century": (100,),
+}
+_POSSIBLE |= {
+    "dozens": (12,),
+    "tens": (10,),
+    "last": (1,),
+    "halves": (0.5,),
+    "halfway": (0.5,),
+    "noon": (12,),
+    "twos": (2,),
+}
 _POSSIBLE |= {"hundred": (100,), "hundreds": (100,), "thousand": (1000,), "thousands": (1000,), "million": (1e6,)}
 _POSSIBLE |= {"millions": (1e6,), "billion": (1e9,), "billions": (1e9,), "quarters": (0.25,), "centuries": (100,)}
 _POSSIBLE |= {"millionaire": (1e6,), "weekly": (1,), "quadruple": (4,), "teens": (10,), "decades": (10,)}
 _CLOCK_WORDS = {"noon": 720.0, "midday": 720.0, "midnight": 0.0}
 _TIME_UNITS = {"hourly": ("time", 3600.0), "daily": ("time", 86400.0), "overnight": ("time", 86400.0)}
 _WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]+(?![A-Za-z])")
-_SCALE = re.compile(r"[ -]?(?:(?P<word>hundred|thousand|million|billion|trillion|dozen)|(?P<letter>[kKmM]|bn)(?![A-Za-z]))(?![A-Za-z])")
+_SCALE = re.compile(
+    r"[ -]?(?:(?P<word>hundred|thousand|million|billion|trillion|dozen)|(?P<letter>[kKmM]|bn)(?![A-Za-z]))(?![A-Za-z])"
+)
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12}
 _SCALES |= {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "bn": 1e9}
 _POINT = re.compile(r" point((?: (?:zero|oh|one|two|three|four|five|six|seven|eight|nine)(?![a-z]))+)", re.IGNORECASE)
@@ -43,11 +70,14 @@ _OCLOCK = re.compile(r" ?o['’ ]?clock", re.IGNORECASE)
 _OF_THE_DAY = re.compile(
     r"(?<![A-Za-z])(?:(?P<am>morning)|(?P<pm>afternoon|evening)|(?P<night>night|tonight|midnight|noon))", re.IGNORECASE
 )
+_DAY_AFTER = re.compile(r" in the (?:morning|afternoon|evening)", re.IGNORECASE)
 _BEFORE_TIME = re.compile(
     r"(?<![A-Za-z])(?:at|by|until|till?|before|after|around|about|from|to|past|since|between|and|is|it's|than|of) $",
     re.IGNORECASE,
 )
-_TO_OR_PAST = re.compile(r"(?:(?: minutes?)? (?P<which>past)|(?P<to>(?: minutes?|quarter) (?:to|before))) $", re.IGNORECASE)
+_TO_OR_PAST = re.compile(
+    r"(?:(?: minutes?)? (?P<which>past)|(?P<to>(?: minutes?|quarter) (?:to|before))) $", re.IGNORECASE
+)
 _MINUS = re.compile(r"(?:(?<![A-Za-z0-9_.,)])[-−]|(?<![A-Za-z])(?:minus|negative) )$", re.IGNORECASE)
 _BELOW = re.compile(r" below(?: (?:zero|freezing))?(?![A-Za-z])", re.IGNORECASE)
 _NUMBER_BEFORE = re.compile(
@@ -227,16 +257,22 @@ def _time(text: str, number: Number, day: set[str]) -> Quantity | None:
     if not period and oclock:
         stop, period = oclock.end(), _PERIOD.match(text, oclock.end())
     before = _TO_OR_PAST.search(text[:start])
-    until = before.start() + (len(" quarter") - 1 if before and (before["to"] or "").startswith(" quarter") else 0) if before else 0
+    until = (
+        before.start() + (len(" quarter") - 1 if before and (before["to"] or "").startswith(" quarter") else 0)
+        if before
+        else 0
+    )
     minutes = _minutes_before(text[:until]) if before else None
     of_clock = any(dimension.startswith("clock") for dimension, _ in number.readings)
-    is_time = bool(period or oclock or minutes or (of_clock and text[start].isdigit()))
+    is_time = bool(period or oclock or minutes or _DAY_AFTER.match(text, stop) or (of_clock and text[start].isdigit()))
     if not is_time:
         on_the_hour = _BEFORE_TIME.search(text[:start]) and max(clock) <= 720 and not text[stop : stop + 1].isalpha()
         if not on_the_hour or ENGLISH_UNIT.match(text, stop) or _SCALE.match(text, stop):
             return None
-        hours = {reading for at in clock for reading in _period_readings(at % 720, day)}
-        return Quantity(start, stop, number.readings | hours, number.certain, (start, stop), as_source=_as_source(hours))
+        times = {one for at in clock for one in _period_readings(at % 720, day)}
+        return Quantity(
+            start, stop, number.readings | times, number.certain, (start, stop), as_source=_as_source(times)
+        )
     at, span = min(clock), (number.start, number.stop)
     if minutes and before:
         sign = -1 if before["to"] else 1
@@ -266,7 +302,9 @@ def _as_source(readings: set[Reading]) -> frozenset[Reading]:
     """A source without a part of the day may be translated with one."""
     if any(dimension == "clock" for dimension, _ in readings):
         return frozenset()
-    halves = {reading("clock", float(at) + noon) for dimension, at in readings if dimension == "clock12" for noon in (0, 720)}
+    halves = {
+        reading("clock", float(at) + noon) for dimension, at in readings if dimension == "clock12" for noon in (0, 720)
+    }
     return frozenset(halves)
 
 

@@ -26,7 +26,11 @@ def find_measures(text: str, pair: LanguagePair) -> list[Span]:
 def can_translate(one: Quantity) -> bool:
     if not one.certain:
         return False
-    return _clock(one) is not None or _month(one) is not None or (one.unit is not None and bool(one.unit.english and one.unit.chinese))
+    return (
+        _clock(one) is not None
+        or _month(one) is not None
+        or (one.unit is not None and bool(one.unit.english and one.unit.chinese))
+    )
 
 
 def translate_measure(one: Quantity, to_chinese: bool) -> str:
@@ -78,5 +82,9 @@ def _write_time(minutes: int, exact: bool, to_chinese: bool) -> str:
         hours = hours or 12
         return f"{hours}点{f'{rest}分' if rest else ''}" if to_chinese else f"{hours}:{rest:02}"
     if to_chinese:
-        return f"{hours}点{f'{rest}分' if rest else '整'}" if hours > 12 or hours == 0 else f"{'上午' if hours < 12 else '中午'}{hours}点{f'{rest}分' if rest else ''}"
+        return (
+            f"{hours}点{f'{rest}分' if rest else '整'}"
+            if hours > 12 or hours == 0
+            else f"{'上午' if hours < 12 else '中午'}{hours}点{f'{rest}分' if rest else ''}"
+        )
     return f"{hours % 12 or 12}:{rest:02} {'a.m.' if hours < 12 else 'p.m.'}"

@@ -14,7 +14,6 @@ from regard.guards.numbers import numbers_to_digits
 from regard.guards.quantities import Quantity
 from regard.text.sentences import is_unspaced
 
-
 _BROKEN_NUMBER = re.compile(r"\d,\d{1,2}(?!\d)|\d,\d{4}")  # 50,00
 
 
@@ -26,7 +25,9 @@ def missing_entities(source: str, translation: str, pair: LanguagePair) -> list[
     dates = [read_date(span.of(source), pair.source) for span in find_dates(source, pair.source)]
     missing = [date.text for date in pair.target.missing_dates(dates, translation)]
     quantities = changed_quantities(source, translation, pair)[0]
-    missing += [one.of(source) for one in quantities if can_translate(one) or _has_digit(numbers_to_digits(one.of(source)))]
+    missing += [
+        one.of(source) for one in quantities if can_translate(one) or _has_digit(numbers_to_digits(one.of(source)))
+    ]
     names = (span.of(source) for span in find_entities(source, pair.source) if span.kind == "name")
     return missing + [name for name in names if not occurrence(name).search(translation)]
 

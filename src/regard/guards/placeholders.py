@@ -68,7 +68,7 @@ def _join(text: str, more: str) -> str:
 
 def placeholder_words(span: Span, entity: str, pair: LanguagePair) -> Iterable[tuple[str, str]]:
     """(source, target) words that may replace an entity, the most reliable first."""
-    if span.kind == "notation" and not entity[-1].isalpha() or span.kind == "number" and "°" not in entity:
+    if (span.kind == "notation" and not entity[-1].isalpha()) or (span.kind == "number" and "°" not in entity):
         return ((number, number) for number in (_YEARS if entity.isdigit() and len(entity) == 4 else _NUMBERS))
     return pair.date_placeholders if span.kind == "date" else pair.name_placeholders
 

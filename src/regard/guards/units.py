@@ -128,11 +128,13 @@ def _read_table() -> None:
     for line in _TABLE.split("\n"):
         if not line:
             continue
-        dimension, factor, *columns = line.split(" ")
-        symbols, english, chinese = ([one.replace("~", " ") for one in each.split(",") if one != "-"] for each in columns)
+        dimension, scale, *columns = line.split(" ")
+        symbols, english, chinese = (
+            [one.replace("~", " ") for one in each.split(",") if one != "-"] for each in columns
+        )
         prefer_symbol = dimension not in (TIMES | CURRENCIES) and symbols
         word = symbols[0] if prefer_symbol else english[0]
-        unit = Unit(dimension, float(factor), word, (chinese or [""])[0], "" if prefer_symbol else _plural(word))
+        unit = Unit(dimension, float(scale), word, (chinese or [""])[0], "" if prefer_symbol else _plural(word))
         if dimension in CURRENCIES and unit.factor == 1:
             CURRENCY_UNITS[dimension] = unit
         for names, found in ((symbols, _SYMBOLS), (english, _ENGLISH), (chinese, _CHINESE)):
@@ -152,15 +154,22 @@ def _alternatives(names: Iterable[str]) -> str:
 
 
 _SYMBOL = f"(?P<symbol>(?:{_alternatives(_SYMBOLS)})(?![A-Za-z0-9²³/^]))"
+_ENGLISH_WORDS = [name for name in _ENGLISH if " per " not in name]
 # After a number in English: 5 kg, 5-kg, five kilograms, 5-year-old, 10 years'
 ENGLISH_UNIT = re.compile(
     rf"[ -]?{_SYMBOL}"
-    rf"|[ -](?:of |whole |full |more |long |solid )?(?P<english>(?i:{_alternatives([w for w in _ENGLISH if ' per ' not in w and '/' not in w])})(?:s|(?<=inch)es)?)"
+    rf"|[ -](?:of |whole |full |more |long |"
+    rf"solid )?(?P<english>(?i:{_alternatives(_ENGLISH_WORDS)})(?:s|(?<=inch)es)?)"
     r"(?P<per>[ -](?:(?i:per|an|a|each)[ -](?i:hour|second)))?(?![A-Za-z])"
 )
-_LONG_CHINESE = [name for name in _CHINESE if name not in ("兆", "卡", "安", "码", "度", "帕", "伏", "赫", "角", "瓦", "分", "岁", "年")]
+_LONG_CHINESE = [
+    name
+    for name in _CHINESE
+    if name not in ("兆", "卡", "安", "码", "度", "帕", "伏", "赫", "角", "瓦", "分", "岁", "年")
+]
 CHINESE_UNIT = re.compile(
-    rf" ?(?:{_SYMBOL}|(?P<chinese>{_alternatives(_LONG_CHINESE)}|兆(?!字)|卡(?!车|片|通)|安(?!全|静|装)|码(?!头)|度(?!假|过)|帕|伏|赫|角(?!色|度)|瓦(?!片)|分(?!之|刻|手|裂)|岁(?!月)|年(?!代|级))"
+    rf" ?(?:{_SYMBOL}|(?P<chinese>{_alternatives(_LONG_CHINESE)}|兆(?!字)|卡(?!车|片|通)|安(?!全|静|装)|"
+    rf"码(?!头)|度(?!假|过)|帕|伏|赫|角(?!色|度)|瓦(?!片)|分(?!之|刻|手|裂)|岁(?!月)|年(?!代|级))"
     r"(?P<per>(?:/|每)(?:小时|小時|秒))?)"
 )
 
@@ -200,7 +209,12 @@ def _per(units: list[Unit], period: str) -> list[Unit]:
     """The speeds of lengths per hour or second; other units per time are dimensions of their own."""
     factor = 3.6 if period == "second" else 1e-3
     return [
-        Unit("speed", unit.factor * factor, f"{unit.english}/{period[0]}", f"{unit.chinese}每{'秒' if period == 'second' else '小时'}")
+        Unit(
+            "speed",
+            unit.factor * factor,
+            f"{unit.english}/{period[0]}",
+            f"{unit.chinese}每{'秒' if period == 'second' else '小时'}",
+        )
         if unit.dimension == "length"
         else Unit(f"{unit.dimension}/{period}", unit.factor, "", "")
         for unit in units

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from regard.config import DecodeConfig
-from regard.guards.checks import Problem, find_problems, is_severe, repair
 from regard.guards.changes import find_changes, write_note
+from regard.guards.checks import Problem, find_problems, is_severe, repair
 from regard.guards.dates import find_dates
 from regard.guards.entities import find_entities, protected
 from regard.guards.language_pair import LanguagePair
@@ -163,10 +163,10 @@ class GuardedSearch:
         return dataclasses.replace(alternative, text=restored, parts=((part.original, restored),)), problems
 
     def mask(self, part: Part, what: Masked) -> Part | None:
-        """The part with placeholders for some entities; None if it has none of them, or more than there are placeholders.
+        """The part with placeholders; None if it has no such entity, or more than there are placeholders.
 
-        Of the checked entities, only dates are replaced at first, since few placeholders keep the sentence natural; then
-        all, numbers without their units; then all, numbers with their units, which the rules translate.
+        Of the checked entities, only dates are replaced at first: few placeholders keep the sentence natural. Then all
+        are, numbers without their units, and at last all with numbers and their units, which the rules translate.
         """
         text, spans = self.find_all_entities(part, with_measures=what == "measures")
         if what == "dates":

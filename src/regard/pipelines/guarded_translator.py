@@ -10,7 +10,8 @@ A part whose translation has a problem is tried again in these ways, in order, t
 5. the text between the entities on its own
 
 Severe problems that remain are removed from the text. A segment for which the model has no usable translation is left
-untranslated, with a note. A note also names the numbers, units and negations that differ in the end. Every step is taken at most once, and the result is deterministic.
+untranslated, with a note. A note also names the numbers, units and negations that differ in the end. Every step is
+taken at most once, and the result is deterministic.
 """
 
 from __future__ import annotations

@@ -72,14 +72,20 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
     ("code", rf"(?<![{_ASCII_WORD}.,])\d+(?:\.\d+){{2,}}(?![{_ASCII_WORD}])"),
     ("code", rf"(?<![{_ASCII_WORD}:])\d++(?:(?:[-/]\d++){{2,}}+(?![{_ASCII_WORD}])|[-/]\d++(?![-/:]\d|\w))"),
     ("code", r"[A-Za-z0-9]{46,}|(?P<repeated>[^\W\d_])(?P=repeated){39,}"),  # longer than any word
-    ("notation", rf"(?:(?<![A-Za-z0-9_.,)])[-−])?(?<![A-Za-z0-9_.,:])(?:{'|'.join(NOTATIONS.values())})(?![A-Za-z0-9_])"),
+    (
+        "notation",
+        rf"(?:(?<![A-Za-z0-9_.,)])[-−])?(?<![A-Za-z0-9_.,:])(?:{'|'.join(NOTATIONS.values())})(?![A-Za-z0-9_])",
+    ),
     ("symbol", rf"(?:[{_SYMBOL}][\U0001f3fb-\U0001f3ff]?[{_JOINED}]*)+|[0-9#*]\ufe0f?\u20e3"),
     (
         "foreign",
         rf"[{_HAN}]+|(?:(?![{LATIN_CHARACTERS}{_HAN}])[^\W\d_])+(?:[ '’-](?:(?![{LATIN_CHARACTERS}{_HAN}])[^\W\d_])+)*",
     ),
     # with its sign, currency and unit: -5°C, $10, 20 %
-    ("number", r"(?:(?<![A-Za-z0-9_.,)])[-−]|[$€£¥])?(?<![A-Za-z0-9_.])(?<!\d,)\d[\d,]*(?:\.\d+)?(?: ?(?:°[CF]?|[℃℉%]))?"),
+    (
+        "number",
+        r"(?:(?<![A-Za-z0-9_.,)])[-−]|[$€£¥])?(?<![A-Za-z0-9_.])(?<!\d,)\d[\d,]*(?:\.\d+)?(?: ?(?:°[CF]?|[℃℉%]))?",
+    ),
     ("name", r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:[-'’.&+][A-Za-zÀ-ɏ0-9]+)*[+#]*"),
 )
 _SCAN = re.compile("|".join(f"(?P<p{number}>{pattern})" for number, (_, pattern) in enumerate(_PATTERNS)))
