@@ -5,38 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from regard.guards.notation import Number, find_notations, hide_literals, read_money
-from regard.guards.numbers import chinese_values
+from regard.guards.chinese_numerals import DIGITS, NUMERALS, find_chinese_numbers, fold_formal, numeral_value
+from regard.guards.notation import Number, hide_literals, read_money
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
-from regard.guards.units import CHINESE_UNIT, TIMES, chinese_units, per_hour
+from regard.guards.units import CHINESE_UNIT, chinese_units, per_hour
 
-_FORMAL = str.maketrans("壹贰叁肆伍陆柒捌玖拾佰仟貳參陸", "一二三四五六七八九十百千二三六")
-_FORMAL_NUMBER = re.compile("[壹贰叁肆伍陆柒捌玖拾佰仟貳參陸万萬亿零]{2,}")
-_NUMERAL = "零〇一二两兩三四五六七八九十百千万萬亿億廿卅"
-_SCALE = "[十百千万萬亿億]"
-# Where numerals are parts of words.
-_NOT_NUMBERS = re.compile(
-    "(?:星期|礼拜|禮拜|周|週)[一二三四五六](?!点|時|时|百|千|个|年|天|十)|(?<![一二两三四五六七八九])十"
-    "分(?!钟|鐘|之|米)|四周(?!年|内|后|前|的时间|岁)|千万(?=[别不要小记注])|万一|萬一|千方百计|一一|万万|"
-    "三三两两|三明治|三文[治鱼]|三角|四川|五官|七夕|八卦|十字|百货|千金|千里|万岁|万事|万物|万能|"
-    "[一三四五六七八九两][面方心言手颜脚番头]?[一三四五六七八九两百千八][方意语足色舌次牛][^百千]?|"
-    "乱七八糟|七上八下|不三不四|五花八门|四面八方|四分五裂|百科|老百姓|百姓|十全十美|一五一十|九牛一毛|一石二鸟|"
-    "三十六计|二话|二手|二哥|二姐|老[二三四五六七八九]|两码事|四分卫|一码事|两回事|第二天|零食|零钱|零售|凋"
-    "零|五一节|(?<=不)一"
-)
-_DIGITS = {character: value for value, character in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
-_APPROXIMATE = re.compile(f"[一二三四五六七八九两兩]{{2}}(?=十|百|千|万|[^{_NUMERAL}]|$)")
-_MEASURE_WORD = re.compile(
-    "[ ]?(?:[个個只隻本天岁歲次张張条條件块塊位名家辆輛台臺把杯瓶双雙小份口日号號种種层層座棵朵支枝首部所门門"
-    "节節课題题段页頁顿頓套对對"
-    "群匹头頭根颗顆粒片碗盒包袋箱桶级級班届期遍趟场場票罐间間封幅副架栋棟艘篇项項笔筆滴束串打排队隊组組股味员員成折胎等楼樓局项代回岁]|"
-    "人(?!民)|月|年|点|點|分|时(?!候)|倍|天|晚|夜(?!里)|周|星期|礼拜|世纪|世紀)"
-)
-_ANY_NUMERAL = rf"[{_NUMERAL}]+"
-_DECIMAL = re.compile(f"[{_NUMERAL}]+[点點]([零〇一二三四五六七八九]+)(?![{_NUMERAL}分刻钟鐘])")
-_NUMBER = re.compile(rf"(?:千(?![克米瓦卡帕伏赫])|[{_NUMERAL.replace('千', '')}])+")
-_SCALE_AFTER = re.compile(r" ?((?:百(?!分)|千(?![克米瓦卡帕伏赫])|[万萬亿億])+)")
-_MORE_DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_ANY_NUMERAL = rf"[{NUMERALS}]+"
 _PART_OF = re.compile("(百|千|万|[一二两三四五六七八九十]+|\\d+)分之")
 _TENTHS = {"百": ("percent", 1.0), "千": ("percent", 0.1), "万": ("percent", 0.01)}
 _MINUS = re.compile("(?:(?<![A-Za-z0-9_.,)])[-−]|负|負|零下)$")
@@ -46,7 +20,7 @@ _PER_SECOND = re.compile("每秒$")
 _CLOCK = re.compile(
     rf"(?:点钟|點鐘|点整|点|點|时(?![候间常代期而段刻差装事])|時)"
     rf"(?:(?P<half>半)|(?P<quarters>[一两三])刻|过?(?P<minutes>\d{{1,2}}|[零"
-    rf"〇]?[{_NUMERAL}]{{1,3}})(?P<mark>分(?!之)|(?![{_NUMERAL}\d个天年月])))?"
+    rf"〇]?[{NUMERALS}]{{1,3}})(?P<mark>分(?!之)|(?![{NUMERALS}\d个天年月])))?"
 )
 _LESS = re.compile("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻钟?))(?:到)?$")
 _LESS_AFTER = re.compile("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻))")
@@ -87,11 +61,11 @@ _CLOCK_WORDS = {"中午": 720.0, "正午": 720.0, "午夜": 0.0, "半夜": 0.0}
 def find_chinese_quantities(text: str) -> list[Quantity]:
     """All quantities, in order."""
     text, codes = hide_literals(text)
-    text = _FORMAL_NUMBER.sub(lambda match: match[0].translate(_FORMAL), text)
+    text = fold_formal(text)
     found = [Quantity(one.start, one.stop, one.readings, number=(one.start, one.stop)) for one in codes]
     day = {kind for match in _OF_THE_DAY.finditer(text) for kind, word in match.groupdict().items() if word}
     quantities: list[Quantity] = []
-    for number in _numbers(text):
+    for number in find_chinese_numbers(text):
         if quantities and number.start < quantities[-1].stop:
             continue
         quantities.append(_complete(text, number, day))
@@ -126,124 +100,6 @@ def _possible(text: str, found: list[Quantity]) -> list[Quantity]:
     return more
 
 
-def _numbers(text: str) -> list[Number]:
-    hidden = text
-    found = []
-    for match in _NOT_NUMBERS.finditer(text):
-        digits = [(at, _DIGITS[one]) for at, one in enumerate(match[0], start=match.start()) if one in _DIGITS]
-        found += [Number(at, at + 1, frozenset([reading("number", value)]), False) for at, value in digits]
-        hidden = hidden[: match.start()] + "#" * len(match[0]) + hidden[match.end() :]
-    found += [_with_scale(hidden, one) for one in find_notations(hidden)]
-    taken = {at for one in found for at in range(one.start, one.stop)}
-    for match in _NUMBER.finditer(hidden):
-        if match.start() in taken:
-            continue
-        found += _read_numerals(hidden, match)
-    return sorted(found, key=lambda one: one.start)
-
-
-def _with_scale(text: str, number: Number) -> Number:
-    """Digits with a scale after them: 1亿2000万."""
-    scale = _SCALE_AFTER.match(text, number.stop)
-    if not scale or not number.values:
-        return number
-    total, stop = number.values[0] * _times(scale[1]), scale.end()
-    while True:
-        more = _MORE_DIGITS.match(text, stop)
-        scale = _SCALE_AFTER.match(text, more.end()) if more else None
-        if not more or not scale:
-            break
-        total, stop = total + float(more[0].replace(",", "")) * _times(scale[1]), scale.end()
-    return dataclasses.replace(number, stop=stop, readings=frozenset([reading("number", total)]))
-
-
-def _times(scale: str) -> float:
-    times = 1.0
-    for character in scale:
-        times *= {"百": 1e2, "千": 1e3}.get(character, 1e4 if character in "万萬" else 1e8)
-    return times
-
-
-def _read_numerals(text: str, match: re.Match[str]) -> list[Number]:
-    """The number that a run of numerals is; of an approximate one (七八个) both, neither certain."""
-    start, stop = match.span()
-    numerals = match[0].replace("廿", "二十").replace("卅", "三十")
-    decimal = _DECIMAL.match(text, start)
-    if decimal:
-        whole = max(chinese_values(text[start : decimal.start(1) - 1], None))
-        fraction = "".join(str(_DIGITS[character]) for character in decimal[1])
-        readings = {reading("number", whole + float(f"0.{fraction}"))}
-        is_clock = text[decimal.end() : decimal.end() + 1] == "分"
-        return [Number(start, decimal.end(), frozenset(readings))] if not is_clock else []
-    if _APPROXIMATE.match(text, start) and len(match[0]) <= 3 and match[0][-1:] not in "零〇":
-        scale = numerals[2:] or ""
-        values = [max(chinese_values(one + scale, None)) for one in numerals[:2]]
-        readings = {reading("number", value) for value in values}
-        return [Number(start + at, start + at + 1, frozenset(readings), False) for at in range(2)]
-    value = _value(numerals)
-    more = re.match("[多余]([万亿])", text[stop:])
-    if more:
-        return [Number(start, stop + 2, frozenset([reading("number", value * _times(more[1]))]))]
-    readings = {reading("number", value)}
-    if all(one in _DIGITS for one in numerals) and len(numerals) > 4:
-        digits = "".join(str(_DIGITS[one]) for one in numerals)
-        readings = {("code", digits)} | ({reading("number", float(digits))} if digits[0] != "0" else set())
-    return [Number(start, stop, frozenset(readings), _is_certain(text, start, stop))]
-
-
-def _value(numerals: str) -> float:
-    """The value; 两万五 is 25,000 and 一九九四 is 1994."""
-    if len(numerals) > 1 and all(one in _DIGITS for one in numerals):
-        return float("".join(str(_DIGITS[one]) for one in numerals))
-    value = max(chinese_values(numerals, None)) if len(numerals) == 1 else _total(numerals)
-    if len(numerals) >= 3 and numerals[-1] in "一二三四五六七八九" and numerals[-2] in "百千万萬亿億":
-        value += _DIGITS[numerals[-1]] * (_times(numerals[-2]) / 10 - 1)
-    return value
-
-
-def _total(numerals: str) -> float:
-    total = section = 0.0
-    digit: float | None = None
-    for character in numerals:
-        if character in _DIGITS:
-            digit = _DIGITS[character] or None
-        elif character in "十百千":
-            section += (1 if digit is None else digit) * (10 if character == "十" else _times(character))
-            digit = None
-        else:
-            section += digit or 0
-            total = total * _times(character) if total and not section else total + (section or 1) * _times(character)
-            section, digit = 0.0, None
-    return total + section + (digit or 0)
-
-
-def _is_certain(text: str, start: int, stop: int) -> bool:
-    """Whether the numerals are surely a number, and not a part of a word or "a"."""
-    numerals = text[start:stop]
-    before, after = text[start - 1 : start], text[stop : stop + 2]
-    if (before and before in "几幾数數好") or after[:1] in ("几", "幾", "数", "来", "來"):
-        return False
-    if len(numerals) > 1:
-        return numerals[0] not in "零百千万萬亿億" and not numerals.startswith("一十")
-    unit = CHINESE_UNIT.match(text, stop)
-    if numerals in "一零〇":
-        physical = unit and not unit["symbol"] and all(one.dimension not in TIMES for one in chinese_units(unit))
-        return (
-            bool(physical)
-            and unit is not None
-            and unit[0].strip() not in ("块", "塊", "角", "度", "毛", "码", "兆", "瓦", "分")
-        )
-    if numerals in "百千万萬亿億":
-        return False
-    if before == "第":
-        return True
-    if numerals in "两兩二" and after[:1] in ("口", "头", "手", "面", "边", "旁"):
-        return False
-    if after[:1] in ("多", "余") and numerals == "十":
-        return True
-    return bool(_MEASURE_WORD.match(text, stop) or unit) and before not in tuple("期周拜星老")
-
-
 def _complete(text: str, number: Number, day: set[str]) -> Quantity:
     """A number with what belongs to it on its left and right."""
     part_of = _PART_OF.search(text[: number.start] + text[number.start : number.stop])
@@ -265,7 +121,7 @@ def _complete(text: str, number: Number, day: set[str]) -> Quantity:
 
 def _fraction(text: str, number: Number, match: re.Match[str]) -> Quantity:
     """三分之一, 百分之五."""
-    numerator = next((one for one in _numbers(text[match.end() :]) if one.start == 0), None)
+    numerator = next((one for one in find_chinese_numbers(text[match.end() :]) if one.start == 0), None)
     if numerator is None or not numerator.values or not number.values or not number.values[0]:
         return Quantity(number.start, number.stop, number.readings, False, (number.start, number.stop))
     value, stop = numerator.values[0], match.end() + numerator.stop
@@ -292,13 +148,13 @@ def _time(text: str, number: Number, day: set[str]) -> Quantity | None:
         if not match or not hours or len(text[start:stop]) > 3 or text[stop : stop + 2] in ("点儿", "点了点"):
             return None
         at, stop = 60 * hours[0], match.end()
-        minutes = 30.0 if match["half"] else 15.0 * (_DIGITS[match["quarters"]] if match["quarters"] else 0)
-        at += minutes or _number(match["minutes"] or "0")
+        minutes = 30.0 if match["half"] else 15.0 * (DIGITS[match["quarters"]] if match["quarters"] else 0)
+        at += minutes or numeral_value(match["minutes"] or "0")
         if not match["minutes"] and not match["half"] and not match["quarters"] and "钟" not in match[0]:
             others |= number.readings  # three points
         less = _LESS.search(text[:start]) or _LESS_AFTER.match(text, stop)
         if less:
-            at -= 15.0 if less["quarter"] else _number(less["minutes"])
+            at -= 15.0 if less["quarter"] else numeral_value(less["minutes"])
             start, stop = (less.start(), stop) if less.end() <= start else (start, less.end())
         if hours[0] > 12 or hours[0] == 0:
             return Quantity(
@@ -319,10 +175,6 @@ def _time(text: str, number: Number, day: set[str]) -> Quantity | None:
     return Quantity(start, stop, frozenset(readings), number.certain, span, as_source=as_source)
 
 
-def _number(text: str) -> float:
-    return float(text) if text.isdecimal() and text.isascii() else _value(text.lstrip("零〇") or "零")
-
-
 def _with_unit(text: str, number: Number) -> Quantity:
     """With the unit, decade, century or letters after it: 五公斤, 90年代, 3D."""
     start, stop, span = number.start, number.stop, (number.start, number.stop)
@@ -331,7 +183,7 @@ def _with_unit(text: str, number: Number) -> Quantity:
         readings |= {("decade", value % 100) for value in number.values}
         before = re.search(r"(\d+|[一二十]+)世纪$", text[:start])
         if before:
-            readings |= {reading("number", 100 * (_number(before[1]) - 1) + value) for value in number.values}
+            readings |= {reading("number", 100 * (numeral_value(before[1]) - 1) + value) for value in number.values}
     elif _CENTURY.match(text, stop):
         readings |= {("century", value) for value in number.values}
         later = re.match(rf"世纪(?:\d+|{_ANY_NUMERAL})年代", text[stop:])
@@ -383,11 +235,11 @@ def _abbreviated(text: str, unit: re.Match[str]) -> tuple[int, float] | None:
     if unit["chinese"] not in ("米", "块", "塊", "元"):
         return None
     digits = re.compile(
-        rf"([零〇一二两三四五六七八九]{{1,2}}|\d{{1,2}})(?![{_NUMERAL}\d.:个個只年月点分元块毛角])"
+        rf"([零〇一二两三四五六七八九]{{1,2}}|\d{{1,2}})(?![{NUMERALS}\d.:个個只年月点分元块毛角])"
     ).match(text, unit.end())
     if not digits:
         return None
-    written = "".join(str(_DIGITS.get(one, one)) for one in digits[1])
+    written = "".join(str(DIGITS.get(one, one)) for one in digits[1])
     return digits.end(), float(f"0.{written}")
 
 
