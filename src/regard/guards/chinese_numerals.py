@@ -83,6 +83,8 @@ def _times(scale: str) -> float:
 def _read_numerals(text: str, match: re.Match[str]) -> list[Number]:
     """The number that a run of numerals is; of an approximate one (七八个) both, neither certain."""
     start, stop = match.span()
+    if text.startswith("零下", start):
+        return []
     numerals = match[0].replace("廿", "二十").replace("卅", "三十")
     decimal = _DECIMAL.match(text, start)
     if decimal:

@@ -43,7 +43,6 @@ _OPTIONAL_WORDS = {
     "首": (1.0,),
     "刻": (15.0,),
     "打": (12.0,),
-    "午": (12.0,),
     "几": (2.0, 3.0, 4.0, 5.0),
     "单": (1.0,),
     "独": (1.0,),
@@ -193,7 +192,7 @@ def _with_unit(text: str, number: Number) -> Quantity:
     if unit and number.values:
         values = [value + 0.5 for value in number.values] if half else number.values
         return _measured(text, number, unit, values)
-    if _MONTH.match(text, stop):
+    if _MONTH.match(text, stop) and number.values:
         readings = {reading("month", value) for value in number.values}
     elif text[stop - 1].isdigit() and (letters := re.match("[A-Za-z]+", text[stop:])):
         readings, stop = {("code", text[start : stop + letters.end()].casefold())}, stop + letters.end()

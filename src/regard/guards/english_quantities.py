@@ -327,14 +327,15 @@ def _share_units(text: str, found: list[Quantity]) -> list[Quantity]:
     """Give the unit of a range to its first number: 3–5 kg, three to five days."""
     for at in reversed(range(len(found) - 1)):
         first, second = found[at], found[at + 1]
-        plain = {dimension for dimension, _ in first.readings} == {"number"} and first.start == first.number[0]
+        dimensions = {dimension for dimension, _ in first.readings}
+        plain = "number" in dimensions <= {"number", "clock12"} and first.start == first.number[0]
         if not plain or not _BETWEEN.fullmatch(text[first.stop : second.start]):
             continue
         scales = [unit for unit in (ENGLISH_UNIT.match(text, second.number[1]),) if unit]
         units = english_units(scales[0]) if scales else []
-        values = [float(value) for _, value in first.readings]
+        values = [float(value) for dimension, value in first.readings if dimension == "number"]
         if units and second.stop > second.number[1]:
             readings = frozenset(reading(one.dimension, value * one.factor) for one in units for value in values)
             # "one or two days": the first number need not have a unit
-            found[at] = dataclasses.replace(first, readings=readings)
+            found[at] = dataclasses.replace(first, readings=readings, as_source=frozenset())
     return found
