@@ -208,9 +208,9 @@ class Generator:
         else:
             half = self.random.choice(["pm", "p.m."] if afternoon else ["am", "a.m."])
             text = clock if self.random.random() < 0.4 else f"{hour}{f':{minute:02}' if minute else ''} {half}"
-        accepted = self.time_pattern(hour, minute, afternoon, clock)
+        accepted = self.time_pattern(hour, minute, afternoon, clock.replace(":", "[:：]"))
         if text == clock and not afternoon:  # nothing says which half of the day
-            accepted += "|" + self.time_pattern(hour, minute, afternoon, clock, any_half=True)
+            accepted += "|" + self.time_pattern(hour, minute, afternoon, clock.replace(":", "[:：]"), any_half=True)
         return text, [Fact(text, accepted)]
 
     def time_pattern(self, hour: int, minute: int, afternoon: bool, clock: str, any_half: bool = False) -> str:

@@ -187,7 +187,8 @@ def _with_unit(text: str, number: Number) -> Quantity:
         readings |= {("century", value) for value in number.values}
         later = re.match(rf"世纪(?:\d+|{_ANY_NUMERAL})年代", text[stop:])
         return Quantity(start, stop, frozenset(readings), not later, span)
-    half, more = _HALF_AFTER.match(text, stop), text[stop : stop + 1] in _MORE
+    whole = all(value.is_integer() for value in number.values)  # nobody says 27.04多年
+    half, more = _HALF_AFTER.match(text, stop), whole and text[stop : stop + 1] in _MORE
     unit = CHINESE_UNIT.match(text, half.end() if half else stop + 1 if more else stop)
     if unit and number.values:
         values = [value + 0.5 for value in number.values] if half else number.values

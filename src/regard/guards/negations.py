@@ -47,7 +47,7 @@ _POSSIBLE_EN = re.compile(
     r"quit|avoid\w*|prevent\w*|"
     r"lack\w*|wrong\w*|forg[eo]t\w*|den(?:y|ie[sd])|doubt\w*|hat(?:e|es|ed)|instead|rather\b[^.]{0,40}\bthan|"
     r"except|apart from|other than|absen\w+|"
-    r"out of|free (?:from|of)|miss(?:ed|es|ing)? (?:the|my|his|her|a)|still (?:awake|alive|at large)|away|"
+    r"out of|less than|short of|free (?:from|of)|miss(?:ed|es|ing)? (?:the|my|his|her|a)|still (?:awake|alive|at large)|away|"
     r"knows? better|can['’]t help|silent|puzzled|los[est]\w*|loss|ignor\w+|nonsense|reject\w*|declin\w+|"
     r"far from|too \w+ to|closed|beyond|"
     r"different\w*|rude|deaf|prohibit\w*|forbid\w*|forbidden|ban|banned|keep (?:from|off|out|away)|want of|"
@@ -71,7 +71,7 @@ _NEUTRAL_ZH = re.compile(
 )
 _SOFT_ZH = re.compile(
     "没关系|沒關係|没事|沒事|没问题|沒問題|没错|沒錯|没想到|没料到|来不及|等不及|不耐烦|不满|不幸|不安|"
-    "不舒服|不太|不够|不夠|不到|不足|无聊|無聊|"
+    "不舒服|不太|不够|不夠|不到|无聊|無聊|"
     "不同(?!意)|不一样|不一樣|不一(?=$|[，。！])|不用了|为什么不|為什麼不|何不|怎么不|不如|不是.{1,14}[吗嗎]|"
     "[没沒].{1,10}[吗嗎么](?=[？?])|"
     "不.{1,12}[吗嗎](?=[？?])|不在(?=乎)|不公|不小心|不平凡|不自在|好久不|好久没|很久没|很久没有|不仅仅|不免|"

@@ -16,7 +16,9 @@ _NOTATION = re.compile(
     rf"|(?<![A-Za-z0-9_])(?<!\d\.)(?:(?P<time>(?:[01]?\d|2[0-4])[:：][0-5]\d(?::[0-5]\d)?(?![\d:：]))"
     rf"|{'|'.join(f'(?P<{name}>{pattern})(?![A-Za-z0-9_])' for name, pattern in NOTATIONS.items())})"
     r"|(?P<roman>(?<![A-Za-z0-9'-])(?=[IVX]{2})(?:X{0,3})(?:IX|IV|V?I{0,3})(?![A-Za-z0-9'-]))"
-    r"|(?P<plain>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)",
+    r"|(?P<plain>(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d|,\d)(?:\.\d+)?)"
+    r"|(?P<odd>\d+(?:,\d+)+(?:\.\d+)?|(?<=[A-Za-z])\.\d+)"  # 3,5 and end.5: who knows what they are
+    r"|(?P<digits>\d+(?:\.\d+)?)",
     re.ASCII,
 )
 _RANGE = re.compile(r"\d{1,4}-\d{1,4}")  # 3-5 are two numbers
@@ -83,7 +85,7 @@ def _code_readings(piece: str) -> set[Reading]:
 
 def _readings(kind: str, text: str) -> set[Reading]:
     match kind:
-        case "plain" | "grouped":
+        case "plain" | "digits" | "grouped":
             return plain_readings(text.replace(" ", ""))
         case "roman":
             return {reading("number", _roman(text))}
@@ -104,7 +106,7 @@ def _readings(kind: str, text: str) -> set[Reading]:
             return {reading("number", float(text))}
         case "permille":
             return {reading("percent", float(text.rstrip("‰ ")) / 10)}
-        case _:  # code, formula, sum
+        case _:  # code, formula, sum, odd
             return {("code", re.sub(r"\s", "", text).casefold())}
 
 

@@ -20,7 +20,7 @@ from regard.guards.units import Unit
 # ("number", 3.0) without a unit; ("mass", 3.0); ("clock", minutes); ("ratio", 0.5); ("code", "v2.3.1")
 Reading = tuple[str, float | str]
 RangeMark = Literal["", "certain", "possible"]  # whether a range begins with this quantity and ends with the next: 3–5
-_RANGE = re.compile(r" ?(?:(?P<certain>[-–—~～到至]|to(?= ))|[、，,]?(?:and|or|或者?|到|至|、|还是)) ?")
+_RANGE = re.compile(r" ?(?:(?P<certain>[-–—~～到至]|to(?= ))|(?:and|or|或者?|到|至|还是)) ?")
 _MOST_MATCHED = 100  # beyond this many quantities without an identical one, no exchange of partners is tried
 
 
