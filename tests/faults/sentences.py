@@ -227,15 +227,18 @@ class Generator:
                 15: rf"(?:a )?quarter past {hours}",
                 45: rf"(?:a )?quarter to (?:{hour + 1}|{ONES[hour + 1]})",
             }.get(minute, exact)
-            halves = f" ?(?:{halves})" if not any_half else ""
-            return rf"(?<![\d:.])(?:{clock}(?![\d:])|(?:{exact}|{spoken}){halves})"
+            if any_half:
+                return rf"(?<![\d:.])(?:{clock}(?![\d:])|{exact}|{spoken})"
+            part = "afternoon|evening|night" if afternoon else "morning"
+            near = rf"(?:{exact}|{spoken})[^.,;\d]{{0,20}}(?:{part})|(?:{part}) at (?:{exact}|{spoken})"
+            return rf"(?<![\d:.])(?:{clock}(?![\d:])|(?:{exact}|{spoken}) ?(?:{halves})|{near})"
         number = f"(?:{hour}|{chinese_words(hour)}{'|两' if hour == 2 else ''})"
         day = hour + 12 if afternoon else hour
         minutes = "(?:整|钟|00分)?"
         if minute:
             quarters = {15: "|一刻", 30: "|半", 45: "|三刻"}.get(minute, "")
             minutes = f"(?:{minute}分?|{chinese_words(minute)}分?{quarters})"
-        part = "下午|傍晚|晚上|今晚|午后" if afternoon else "上午|早上|早晨|凌晨|清晨"
+        part = "下午|傍晚|晚上|夜晚|今晚|午后" if afternoon else "上午|早上|早晨|凌晨|清晨"
         part = "" if any_half else part
         forms = [rf"{clock}(?![\d:])", f"(?:{part})(?:{number}[点时]{minutes}|{hour}:{minute:02})"]
         if afternoon:

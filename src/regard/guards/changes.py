@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from regard.guards.chinese import CHINESE
 from regard.guards.language_pair import LanguagePair
 from regard.guards.quantities import Quantity, differences, lost_ranges
 
+_APPROXIMATE_ZH = re.compile("[0-9十百千万亿](?:多|余)(?![少数])")  # 30多年: more than 30 years
+_APPROXIMATE_EN = re.compile(
+    r"\b(?:more|over|above|some|about|odd|least|exceed\w*|several|dozens|tens|hundreds|thousands|millions|nearly|almost|"
+    r"late|beyond|upwards?|past|plus|around|roughly|billions)\b|\+|teens|ties\b",
+    re.IGNORECASE,
+)
 _MOST_NAMED = 5  # changes in one note
 
 
@@ -30,6 +38,9 @@ def find_changes(source: str, translation: str, pair: LanguagePair) -> list[Chan
     missing, added = changed_quantities(source, translation, pair)
     quantities = zip_longest((one.of(source) for one in missing), (one.of(translation) for one in added), fillvalue="")
     changes = [Change(*texts) for texts in quantities] or changed_ranges(source, translation, pair)
+    approximate = _APPROXIMATE_ZH.search(translation)
+    if approximate and pair.knows_words and pair.target is CHINESE and not _APPROXIMATE_EN.search(source):
+        changes.append(Change("", approximate[0]))
     negation = changed_negation(source, translation, pair)
     return [*changes, negation] if negation else changes
 

@@ -17,7 +17,7 @@ NUMERALS = "零〇一二两兩三四五六七八九十百千万萬亿億廿卅"
 _NOT_NUMBERS = re.compile(
     "(?:星期|礼拜|禮拜|周|週)[一二三四五六](?!点|時|时|百|千|个|年|天|十)|(?<![一二两三四五六七八九])十"
     "分(?!钟|鐘|之|米)|四周(?!年|内|后|前|的时间|岁)|千万(?=[别不要小记注])|(?<![0-9一二三四五六七八九十百千])万一|萬一|千方百计|一一|万万|"
-    "三三两两|三明治|三文[治鱼]|三角|四川|五官|七夕|八卦|十字|百货|千金|千里|万岁|万事|万物|万能|"
+    "一共|三三两两|三明治|三文[治鱼]|三角|四川|五官|七夕|八卦|十字|百货|千金|千里|万岁|万事|万物|万能|"
     "[一三四五六七八九两][面方心言手颜脚番头]?[一三四五六七八九两百千八][方意语足色舌次牛][^百千]?|"
     "乱七八糟|七上八下|不三不四|五花八门|四面八方|四分五裂|百科|老百姓|百姓|十全十美|一五一十|九牛一毛|一石二鸟|"
     "三十六计|二话|二手|二哥|二姐|老[二三四五六七八九]|两码事|四分卫|一码事|两回事|第二天|零食|零钱|零售|凋"
@@ -46,6 +46,8 @@ def find_chinese_numbers(text: str) -> list[Number]:
     hidden = text
     found = []
     for match in _NOT_NUMBERS.finditer(text):
+        if match[0] == "一共":
+            continue
         digits = [(at, DIGITS[one]) for at, one in enumerate(match[0], start=match.start()) if one in DIGITS]
         found += [Number(at, at + 1, frozenset([reading("number", value)]), False) for at, value in digits]
         hidden = hidden[: match.start()] + "#" * len(match[0]) + hidden[match.end() :]
@@ -93,7 +95,8 @@ def _read_numerals(text: str, match: re.Match[str]) -> list[Number]:
         readings = {reading("number", whole + float(f"0.{fraction}"))}
         is_clock = text[decimal.end() : decimal.end() + 1] == "分"
         return [Number(start, decimal.end(), frozenset(readings))] if not is_clock else []
-    if _APPROXIMATE.match(text, start) and len(match[0]) <= 3 and match[0][-1:] not in "零〇":
+    rising = len(numerals) > 1 and DIGITS.get(numerals[0], 10) < DIGITS.get(numerals[1], 0)  # 七八, but not 七七
+    if rising and _APPROXIMATE.match(text, start) and len(match[0]) <= 3 and match[0][-1:] not in "零〇":
         scale = numerals[2:] or ""
         values = [max(chinese_values(one + scale, None)) for one in numerals[:2]]
         readings = {reading("number", value) for value in values}
@@ -139,6 +142,8 @@ def _is_certain(text: str, start: int, stop: int) -> bool:
     """Whether the numerals are surely a number, and not a part of a word or "a"."""
     numerals = text[start:stop]
     before, after = text[start - 1 : start], text[stop : stop + 2]
+    if after[:1].isdecimal() or before.isdecimal():
+        return True
     if (before and before in "几幾数數好") or after[:1] in ("几", "幾", "数", "来", "來"):
         return False
     if len(numerals) > 1:

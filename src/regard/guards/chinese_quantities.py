@@ -67,6 +67,8 @@ def find_chinese_quantities(text: str) -> list[Quantity]:
     for number in find_chinese_numbers(text):
         if quantities and number.start < quantities[-1].stop:
             continue
+        if number.start and text[number.start - 1] in "点點" and text[number.start].isdecimal():
+            number = dataclasses.replace(number, readings=frozenset([("code", text[number.start - 1 : number.stop])]))
         quantities.append(_complete(text, number, day))
     mark_ranges(text, quantities)
     found += _join_money(_share_units(text, quantities))

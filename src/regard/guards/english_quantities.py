@@ -168,6 +168,9 @@ def _with_unit(text: str, number: Number) -> Quantity:
         return Quantity(start, stop, frozenset({("century", value) for value in number.values} | readings), True, span)
     unit = ENGLISH_UNIT.match(text, stop)
     units = english_units(unit) if unit else []
+    ordinal = bool(suffix and suffix["ordinal"]) or word in _ORDINAL_VALUES or word.endswith(_ORDINALS)
+    if ordinal and any(one.dimension not in TIMES for one in units):
+        units = []  # the fifth kilometre is no distance
     if not unit or not units or not number.values:
         if suffix and suffix["letters"] and not _SCALE.match(suffix["letters"]):  # 3D, 4x4
             readings, stop = {("code", (word + suffix["letters"]).casefold())}, suffix.end()
@@ -179,8 +182,7 @@ def _with_unit(text: str, number: Number) -> Quantity:
     is_time = all(one.dimension in TIMES for one in units)
     # "a second", "one day" and "the third year" need no equal; "one kilogram" does.
     certain = number.certain or (not is_time and word in ("one", "a", "an"))
-    ordinal = suffix is not None or word in _ORDINAL_VALUES
-    if not certain or ordinal or _AGE.match(text, stop) or word.endswith(_ORDINALS):
+    if not certain or ordinal or suffix or _AGE.match(text, stop):
         with_unit |= readings
         if unit[0].strip() == "second":  # a second look
             with_unit.add(reading("number", 2))

@@ -14,7 +14,7 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-
 _NOTATION = re.compile(
     r"(?P<code>(?<![A-Za-z0-9])(?!(?:USD|RMB|CNY|EUR|JPY|HKD|GBP)\d)[A-Za-z]+-?\d(?:[\w.-]*[A-Za-z0-9])?(?![A-Za-z0-9]))"
     rf"|(?<![A-Za-z0-9_])(?<!\d\.)(?:(?P<time>(?:[01]?\d|2[0-4])[:：][0-5]\d(?::[0-5]\d)?(?![\d:：]))"
-    rf"|{'|'.join(f'(?P<{name}>{pattern})(?![A-Za-z0-9_])' for name, pattern in NOTATIONS.items())})"
+    rf"|{'|'.join(f'(?P<{name}>{pattern})' for name, pattern in NOTATIONS.items())})"
     r"|(?P<roman>(?<![A-Za-z0-9'-])(?=[IVX]{2})(?:X{0,3})(?:IX|IV|V?I{0,3})(?![A-Za-z0-9'-]))"
     r"|(?P<plain>(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d|,\d)(?:\.\d+)?)"
     r"|(?P<odd>\d+(?:,\d+)+(?:\.\d+)?|(?<=[A-Za-z])\.\d+)"  # 3,5 and end.5: who knows what they are
