@@ -175,7 +175,7 @@ class Generator:
         return text, [
             Fact(
                 text,
-                rf"(?<![\d.\w-]){before}{re.escape(text)}(?![\d\w½])"
+                rf"(?<![\d.\w-]){before}{re.escape(text)}(?![\d½])(?:(?<=‰)|(?!\w))"
                 if self.target == "en"
                 else rf"(?<![\d.A-Za-z-]){before}{re.escape(text)}(?![\dA-Za-z½])",
             )

@@ -46,10 +46,9 @@ def find_chinese_numbers(text: str) -> list[Number]:
     hidden = text
     found = []
     for match in _NOT_NUMBERS.finditer(text):
-        if match[0] == "一共":
-            continue
         digits = [(at, DIGITS[one]) for at, one in enumerate(match[0], start=match.start()) if one in DIGITS]
-        found += [Number(at, at + 1, frozenset([reading("number", value)]), False) for at, value in digits]
+        if match[0] != "一共":
+            found += [Number(at, at + 1, frozenset([reading("number", value)]), False) for at, value in digits]
         hidden = hidden[: match.start()] + "#" * len(match[0]) + hidden[match.end() :]
     found += [_with_scale(hidden, one) for one in find_notations(hidden)]
     taken = {at for one in found for at in range(one.start, one.stop)}

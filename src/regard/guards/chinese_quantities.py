@@ -124,7 +124,7 @@ def _fraction(text: str, number: Number, match: re.Match[str]) -> Quantity:
     """三分之一, 百分之五."""
     numerator = next((one for one in find_chinese_numbers(text[match.end() :]) if one.start == 0), None)
     if numerator is None or not numerator.values or not number.values or not number.values[0]:
-        return Quantity(number.start, number.stop, number.readings, False, (number.start, number.stop))
+        return Quantity(number.start, number.stop, number.readings, number.certain, (number.start, number.stop))
     value, stop = numerator.values[0], match.end() + numerator.stop
     if match[1] in _TENTHS:
         dimension, factor = _TENTHS[match[1]]

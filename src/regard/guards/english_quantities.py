@@ -54,7 +54,8 @@ _CLOCK_WORDS = {"noon": 720.0, "midday": 720.0, "midnight": 0.0}
 _TIME_UNITS = {"hourly": ("time", 3600.0), "daily": ("time", 86400.0), "overnight": ("time", 86400.0)}
 _WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]+(?![A-Za-z])")
 _SCALE = re.compile(
-    r"[ -]?(?:(?P<word>hundred|thousand|million|billion|trillion|dozen)|(?P<letter>[kKmM]|bn)(?![A-Za-z]))(?![A-Za-z])"
+    r"[ -]?(?:(?P<word>hundred|thousand|million|billion|trillion|dozen)|(?P<letter>[kKmM]|"
+    r"bn)(?![A-Za-z]))(?![A-Za-z])"
 )
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12}
 _SCALES |= {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "bn": 1e9}
@@ -65,6 +66,10 @@ _PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "hundredth": 100, "thousandth":
 _COUNTED = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")  # two thirds
 _FRACTION = re.compile(rf"[ -]({'|'.join(_PARTS)})s?(?![A-Za-z])", re.IGNORECASE)
 _AND_A_PART = re.compile(r" and (?:a half|one half|a quarter|one quarter|three quarters)(?![A-Za-z])", re.IGNORECASE)
+_TIME = re.compile(
+    r"\d:\d\d|o['’ ]?clock|\d ?[ap]\.?m|"
+    r"(?<![A-Za-z])at (?:\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
+)
 _PERIOD = re.compile(r" ?(?P<half>[ap])\.? ?m(?![A-Za-z])\.?", re.IGNORECASE)
 _OCLOCK = re.compile(r" ?o['’ ]?clock", re.IGNORECASE)
 _OF_THE_DAY = re.compile(
@@ -99,15 +104,23 @@ def find_english_quantities(text: str) -> list[Quantity]:
     text, codes = hide_literals(text)
     found = [Quantity(one.start, one.stop, one.readings, number=(one.start, one.stop)) for one in codes]
     found += _months(text)
-    day = {kind for match in _OF_THE_DAY.finditer(text) for kind, word in match.groupdict().items() if word}
+    several = len(_TIME.findall(text)) > 1
     quantities: list[Quantity] = []
     for number in _numbers(text):
         if quantities and number.start < quantities[-1].stop:
             continue
+        near = _clause_around(text, number) if several else text
+        day = {kind for match in _OF_THE_DAY.finditer(near) for kind, word in match.groupdict().items() if word}
         quantities.append(_complete(text, number, day))
     mark_ranges(text, quantities)
     found += _share_units(text, quantities)
     return sorted(found, key=lambda one: one.start)
+
+
+def _clause_around(text: str, number: Number) -> str:
+    start = max(text.rfind(mark, 0, number.start) for mark in ",;") + 1
+    stops = [at for at in (text.find(mark, number.stop) for mark in (", ", "; ")) if at >= 0]
+    return text[start : min(stops, default=len(text))]
 
 
 def _months(text: str) -> Iterator[Quantity]:

@@ -44,6 +44,8 @@ def repair_numbers(source: str, translation: str, pair: LanguagePair) -> str:
     missing, added = changed_quantities(source, translation, pair)
     if not missing or len(missing) != len(added) or _BROKEN_NUMBER.search(translation):
         return translation
+    if any(one.is_code and not other.is_code for one, other in zip(added, missing, strict=True)):
+        return translation  # what it means, and where it ends, is not known
     to_chinese = is_unspaced(pair.tgt_lang)
     for wanted, wrong in reversed(list(zip(missing, added, strict=True))):
         if can_translate(wanted) and pair.knows_words and not _same_unit(wanted, wrong):

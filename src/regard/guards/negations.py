@@ -48,7 +48,7 @@ _POSSIBLE_EN = re.compile(
     r"lack\w*|wrong\w*|forg[eo]t\w*|den(?:y|ie[sd])|doubt\w*|hat(?:e|es|ed)|instead|rather\b[^.]{0,40}\bthan|"
     r"except|apart from|other than|absen\w+|"
     r"out of|less than|short of|free (?:from|of)|miss(?:ed|es|ing)? (?:the|my|his|her|a)|still (?:awake|alive|"
-    r"at large)|away|"
+    r"at large)|"
     r"knows? better|can['’]t help|silent|puzzled|los[est]\w*|loss|ignor\w+|nonsense|reject\w*|declin\w+|"
     r"far from|too \w+ to|closed|beyond|"
     r"different\w*|rude|deaf|prohibit\w*|forbid\w*|forbidden|ban|banned|keep (?:from|off|out|away)|want of|"
@@ -60,7 +60,7 @@ _NEUTRAL_ZH = re.compile(
     rf"(?<![现正])({_HAN})不\1|({_HAN})[没沒]\2|({_HAN}{_HAN})不\3|有[没沒]有|(?:还是|还|來|来|去)不(?=[来去])|"
     "不错(?!过)|不錯(?!過)|差不多|不但|不仅|不僅|不只|不光|不单|(?<!错)不[過过](?!来|去|是)|不管|不论|不論|不"
     "得不|不能不|不可不|不会不|不久|"
-    "不少|不断|不斷|不然|对不起|對不起|不好意思|不客气|了不起|不得了|忍不住|禁不住|不由|说不定|要不是?|不止|"
+    "不少|不断|不斷|不然|对不起|對不起|不好意思|不客气|了不起|不得了|忍不住|禁不住|不由|说不定|(?<![需想就快还])要不是?|不止|"
     "怪不得|恨不得|不禁|不愧|不知不觉|"
     "不料|不例外|不知道怎么回事|不妨|不惜|不谢|不用谢|不用客气|不是[吗么嗎]|[没沒]有[吗么嗎](?=[？?])|不"
     "时(?!髦)|更不用说|不锈钢|不外乎|不倒翁|不已|不一会|不可思议|迫不及待|"
@@ -80,7 +80,7 @@ _SOFT_ZH = re.compile(
 )
 _CERTAIN_ZH = re.compile(
     "不(?:必|用|需|要|准|许|得)?|没有?|沒有?|未(?:曾|能)?|勿|毋|甭|绝无|毫无|毫無|并非|絕非|绝非|无法|無法|无人|無人|"
-    "(?:(?<=^)|(?<=[，。！？、；：“”,.!?;: ])|(?<=[请你您们千万都也就可先再]))[别別](?![人的墅处])"
+    "(?:(?<=^)|(?<=[，。！？、；：“”,.!?;: ])|(?<=[请你您们千万都也就可先再]))[别別](?![人的墅处])|[别別](?=[。！!]|$)"
 )
 _POSSIBLE_ZH = re.compile(
     "无|無|非|否|拒绝|拒絕|停止|忘|错|錯|难以|难道|很少|除了|除非|禁止|避免|讨厌|討厭|失败|缺|反对|"

@@ -36,6 +36,10 @@ class Quantity:
     to_next: RangeMark = ""
     as_source: frozenset[Reading] = frozenset()  # more readings, which only a source may have
 
+    @property
+    def is_code(self) -> bool:
+        return any(dimension == "code" for dimension, _ in self.readings)
+
     def of(self, text: str) -> str:
         return text[self.start : self.stop].strip(" -") if self.stop > self.start else ""
 

@@ -29,15 +29,16 @@ _TERM = r"[A-Za-z0-9]++(?:\.\d++)?"
 _DECIMAL = r"\d++(?:\.\d++)?"
 _END = "(?![A-Za-z0-9_])"
 _OPERATOR = " ?[-+*/×÷^−] ?"
+_TERMS = rf"{_TERM}(?:{_OPERATOR}{_TERM}){{0,20}}"
 _EXPONENT = "[⁺⁻]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+"
 FRACTION_MARKS = "\u00bc-\u00be\u2150-\u215e\u2189"  # ½, ¾, ⅓
 # Numbers whose notation small models do not know, each with its name as a group of `guards.notation`.
 NOTATIONS = {
-    "formula": rf"{_TERM}(?:{_OPERATOR}{_TERM}){{0,20}} ?= ?[-−]?{_TERM}(?:{_OPERATOR}{_TERM}){{0,20}}{_END}",  # 1 + 2 = 3
+    "formula": rf"{_TERMS} ?= ?[-−]?{_TERMS}{_END}",  # 1 + 2 = 3
     "scientific": rf"{_DECIMAL}(?:[eE][-+−]?\d{{1,3}}|{_EXPONENT}| ?[×*] ?10(?:\^[-−]?\d{{1,3}}|{_EXPONENT})){_END}",
     "sum": rf"{_DECIMAL}(?: ?[+×÷*^] ?{_DECIMAL})+{_END}",  # 2×3
     "vulgar": rf"(?:\d++ ?)?[{FRACTION_MARKS}](?![0-9_])",
-    "ratio": rf"(?!(?:[01]?\d|2[0-4])[:：∶][0-5]\d(?!\d)){_DECIMAL}[:：∶]{_DECIMAL}(?!:){_END}",  # 16:9, but 16:09 is a time
+    "ratio": rf"(?!(?:[01]?\d|2[0-4])[:：∶][0-5]\d(?!\d)){_DECIMAL}[:：∶]{_DECIMAL}(?!:){_END}",  # 16:9, no time
     "point": r"\.\d++(?![0-9_])",  # .05
     "permille": rf"{_DECIMAL} ?‰(?![0-9_])",
     "grouped": r"\d{1,3}(?: \d{3})+(?:\.\d++)?(?![.,]?\d)",  # 1 234
