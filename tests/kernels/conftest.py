@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,12 @@ EXPORT_LAYOUT(Point, Point, FIELD(Point, x), FIELD(Point, y))
 
 class Point(ctypes.Structure):
     _fields_ = (("x", ctypes.c_int64), ("y", ctypes.c_float))
+
+
+@pytest.fixture(autouse=True)
+def _warnings_only(caplog: pytest.LogCaptureFixture) -> None:
+    """The commands, which tests run in this process too, raise the level of the log."""
+    caplog.set_level(logging.WARNING, "regard")
 
 
 @pytest.fixture(autouse=True)
