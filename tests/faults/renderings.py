@@ -85,7 +85,7 @@ def number_pattern(value: float, to: str) -> str:
             forms += ["两", "俩", "双"] if number == 2 else []
             forms += [f"{number / scale:g}{name}" for scale, name in ((10**4, "万"), (10**8, "亿")) if number >= scale]
             forms += ["一半"] if value == 0.5 else []
-    forms += {0.5: ["half(?: an?| of)?", "半", "一半", "二分之一"], 0.75: ["three[ -]quarters", "四分之三"]}.get(
+    forms += {0.5: ["half(?: an?| of)?", "半", "一半", "二分之一", "½"], 0.75: ["three[ -]quarters", "四分之三"]}.get(
         value, []
     )
     inner = "|".join(sorted(set(forms), key=len, reverse=True))
@@ -93,7 +93,7 @@ def number_pattern(value: float, to: str) -> str:
         rf"(?<![\d.\w-])(?:{inner})(?![\d零一二三四五六七八九十百千万亿]|[.,]\d)"
         if to == "en"
         else (
-            rf"(?<![\d.A-Za-z零一二三四五六七八九十百千万亿点])(?<!负)(?<!-)(?:{inner})(?!千(?!米|克))(?![\d零"
+            rf"(?<![\d.A-Za-z零一二三四五六七八九十百千万亿点])(?<!负)(?<!-)(?:{inner})(?!千(?!米|克))(?![\d⁰¹²³⁴⁵零"
             rf"一二三四五六七八九十百万亿]|[.,:]\d)"
         )
     )

@@ -99,7 +99,7 @@ def _read_numerals(text: str, match: re.Match[str]) -> list[Number]:
         scale = numerals[2:] or ""
         values = [max(chinese_values(one + scale, None)) for one in numerals[:2]]
         readings = {reading("number", value) for value in values}
-        return [Number(start + at, start + at + 1, frozenset(readings), False) for at in range(2)]
+        return [Number(start + at, start + at + 1, frozenset(readings)) for at in range(2)]
     value = _value(numerals)
     more = re.match("[多余]([万亿])", text[stop:])
     if more:

@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 from regard.guards.chinese_numerals import DIGITS, NUMERALS, find_chinese_numbers, fold_formal, numeral_value
-from regard.guards.notation import Number, hide_literals, read_money
+from regard.guards.notation import NEAR, Number, hide_literals, read_money
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
 from regard.guards.units import CHINESE_UNIT, chinese_units, per_hour
 
@@ -28,6 +28,7 @@ _OF_THE_DAY = re.compile(
     "(?P<am>凌晨|清晨|早上|早晨|上午|今早|明早|(?<!最)早(?=[一二三四五六七八九十两0-9]))|(?P<pm>下午|傍晚|午"
     "后)|(?P<night>晚上|今晚|昨晚|明晚|夜里|半夜|深夜|夜晚|当晚|中午|午夜|(?<!最)晚(?=[一二三四五六七八九十两0-9]))"
 )
+_CENTURY_BEFORE = re.compile(r"(\d+|[一二十]+)世纪$")
 _DECADE = re.compile("年代")
 _CENTURY = re.compile("世纪|世紀")
 _MONTH = re.compile("月(?!亮|球|光|经|饼)")
@@ -103,12 +104,11 @@ def _possible(text: str, found: list[Quantity]) -> list[Quantity]:
 
 def _complete(text: str, number: Number, day: set[str]) -> Quantity:
     """A number with what belongs to it on its left and right."""
-    part_of = _PART_OF.search(text[: number.start] + text[number.start : number.stop])
     span = (number.start, number.stop)
     fraction = _PART_OF.match(text, number.start)
     if fraction:
         return _fraction(text, number, fraction)
-    if re.search("(?:百|千|万)分之$", text[: number.start]) and part_of:
+    if text[max(number.start - 3, 0) : number.start] in ("百分之", "千分之", "万分之"):
         scale = text[number.start - 3]
         dimension, factor = _TENTHS[scale]
         readings = frozenset(reading(dimension, value * factor) for value in number.values)
@@ -153,7 +153,7 @@ def _time(text: str, number: Number, day: set[str]) -> Quantity | None:
         at += minutes or numeral_value(match["minutes"] or "0")
         if not match["minutes"] and not match["half"] and not match["quarters"] and "钟" not in match[0]:
             others |= number.readings  # three points
-        less = _LESS.search(text[:start]) or _LESS_AFTER.match(text, stop)
+        less = _LESS.search(text, max(start - NEAR, 0), start) or _LESS_AFTER.match(text, stop)
         if less:
             at -= 15.0 if less["quarter"] else numeral_value(less["minutes"])
             start, stop = (less.start(), stop) if less.end() <= start else (start, less.end())
@@ -163,7 +163,7 @@ def _time(text: str, number: Number, day: set[str]) -> Quantity | None:
             )
     at %= 720
     readings: set[Reading] = {reading("clock12", at)} | others
-    period = [match for match in _OF_THE_DAY.finditer(text[:start]) if match.end() == start]
+    period = [match for match in _OF_THE_DAY.finditer(text, max(start - NEAR, 0), start) if match.end() == start]
     kinds = {kind for kind, word in period[-1].groupdict().items() if word} if period else day
     if "am" in kinds or "night" in kinds:
         readings.add(reading("clock", at))
@@ -182,7 +182,7 @@ def _with_unit(text: str, number: Number) -> Quantity:
     readings: set[Reading] = set(number.readings)
     if _DECADE.match(text, stop):
         readings |= {("decade", value % 100) for value in number.values}
-        before = re.search(r"(\d+|[一二十]+)世纪$", text[:start])
+        before = _CENTURY_BEFORE.search(text, max(start - NEAR, 0), start)
         if before:
             readings |= {reading("number", 100 * (numeral_value(before[1]) - 1) + value) for value in number.values}
     elif _CENTURY.match(text, stop):
@@ -204,7 +204,7 @@ def _with_unit(text: str, number: Number) -> Quantity:
 
 def _measured(text: str, number: Number, unit: re.Match[str], values: list[float]) -> Quantity:
     units, start, stop = chinese_units(unit), number.start, unit.end()
-    speed = _SPEED.search(text[:start])
+    speed = _SPEED.search(text, max(start - NEAR, 0), start)
     if speed and any(one.dimension == "length" for one in units):
         units, start = per_hour(units), speed.start()
     word = unit["chinese"] or ""
@@ -226,7 +226,7 @@ def _measured(text: str, number: Number, unit: re.Match[str], values: list[float
 
 
 def _with_sign(text: str, one: Quantity) -> Quantity:
-    minus = _MINUS.search(text[: one.start])
+    minus = _MINUS.search(text, max(one.start - NEAR, 0), one.start)
     if not minus:
         return one
     return dataclasses.replace(one, start=minus.start(), readings=negative(one.readings), value=-one.value)

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from regard.guards.notation import Number, find_notations, hide_literals, read_money
+from regard.guards.notation import NEAR, Number, find_notations, hide_literals, read_money
 from regard.guards.numbers import MONTHS, english_numbers
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
 from regard.guards.units import ENGLISH_UNIT, TIMES, english_units
@@ -104,23 +104,28 @@ def find_english_quantities(text: str) -> list[Quantity]:
     text, codes = hide_literals(text)
     found = [Quantity(one.start, one.stop, one.readings, number=(one.start, one.stop)) for one in codes]
     found += _months(text)
-    several = len(_TIME.findall(text)) > 1
+    several, days = len(_TIME.findall(text)) > 1, _parts_of_day(text)
     quantities: list[Quantity] = []
     for number in _numbers(text):
         if quantities and number.start < quantities[-1].stop:
             continue
-        near = _clause_around(text, number) if several else text
-        day = {kind for match in _OF_THE_DAY.finditer(near) for kind, word in match.groupdict().items() if word}
+        day = _parts_of_day(_clause_around(text, number)) if several else days
         quantities.append(_complete(text, number, day))
     mark_ranges(text, quantities)
     found += _share_units(text, quantities)
     return sorted(found, key=lambda one: one.start)
 
 
+def _parts_of_day(text: str) -> set[str]:
+    return {kind for match in _OF_THE_DAY.finditer(text) for kind, word in match.groupdict().items() if word}
+
+
 def _clause_around(text: str, number: Number) -> str:
-    start = max(text.rfind(mark, 0, number.start) for mark in ",;") + 1
-    stops = [at for at in (text.find(mark, number.stop) for mark in (", ", "; ")) if at >= 0]
-    return text[start : min(stops, default=len(text))]
+    """The clause of a number, or the text near it."""
+    first, last = max(number.start - 2 * NEAR, 0), number.stop + 2 * NEAR
+    start = max(text.rfind(mark, first, number.start) for mark in ",;") + 1
+    stops = [at for at in (text.find(mark, number.stop, last) for mark in (", ", "; ")) if at >= 0]
+    return text[max(start, first) : min(stops, default=last)]
 
 
 def _months(text: str) -> Iterator[Quantity]:
@@ -137,10 +142,10 @@ def _numbers(text: str) -> list[Number]:
         word = text[start:stop].lower()
         certain = word not in _POSSIBLE or word == "two"
         found.append(Number(start, stop, frozenset([reading("number", value)]), certain))
-    taken = [(one.start, one.stop) for one in found]
+    taken = {at for one in found for at in range(one.start, one.stop)}
     for match in _WORD.finditer(text):
         word, span = match[0].lower(), match.span()
-        if any(start < span[1] and span[0] < stop for start, stop in taken):
+        if not taken.isdisjoint(range(*span)):
             continue
         readings: set[Reading] = {reading("number", value) for value in _POSSIBLE.get(word, ())}
         if word in _CLOCK_WORDS:
@@ -203,8 +208,8 @@ def _with_unit(text: str, number: Number) -> Quantity:
 
 
 def _with_sign(text: str, one: Quantity) -> Quantity:
-    minus, below = _MINUS.search(text[: one.start]), _BELOW.match(text, one.stop)
-    if minus and _NUMBER_BEFORE.search(text[: minus.start()]):  # nine minus six
+    minus, below = _MINUS.search(text, max(one.start - NEAR, 0), one.start), _BELOW.match(text, one.stop)
+    if minus and _NUMBER_BEFORE.search(text, max(minus.start() - NEAR, 0), minus.start()):  # nine minus six
         minus = None
     if not minus and not (below and one.unit):
         return one
@@ -271,7 +276,7 @@ def _time(text: str, number: Number, day: set[str]) -> Quantity | None:
     period, oclock = _PERIOD.match(text, stop), _OCLOCK.match(text, stop)
     if not period and oclock:
         stop, period = oclock.end(), _PERIOD.match(text, oclock.end())
-    before = _TO_OR_PAST.search(text[:start])
+    before = _TO_OR_PAST.search(text, max(start - NEAR, 0), start)
     until = (
         before.start() + (len(" quarter") - 1 if before and (before["to"] or "").startswith(" quarter") else 0)
         if before
@@ -281,7 +286,11 @@ def _time(text: str, number: Number, day: set[str]) -> Quantity | None:
     of_clock = any(dimension.startswith("clock") for dimension, _ in number.readings)
     is_time = bool(period or oclock or minutes or _DAY_AFTER.match(text, stop) or (of_clock and text[start].isdigit()))
     if not is_time:
-        on_the_hour = _BEFORE_TIME.search(text[:start]) and max(clock) <= 720 and not text[stop : stop + 1].isalpha()
+        on_the_hour = (
+            _BEFORE_TIME.search(text, max(start - NEAR, 0), start)
+            and max(clock) <= 720
+            and not text[stop : stop + 1].isalpha()
+        )
         if not on_the_hour or ENGLISH_UNIT.match(text, stop) or _SCALE.match(text, stop):
             return None
         times = {one for at in clock for one in _period_readings(at % 720, day)}
@@ -343,7 +352,7 @@ def _share_units(text: str, found: list[Quantity]) -> list[Quantity]:
     for at in reversed(range(len(found) - 1)):
         first, second = found[at], found[at + 1]
         dimensions = {dimension for dimension, _ in first.readings}
-        plain = "number" in dimensions <= {"number", "clock12"} and first.start == first.number[0]
+        plain = "number" in dimensions <= {"number", "clock12"} and (first.start, first.stop) == first.number
         if not plain or not _BETWEEN.fullmatch(text[first.stop : second.start]):
             continue
         scales = [unit for unit in (ENGLISH_UNIT.match(text, second.number[1]),) if unit]

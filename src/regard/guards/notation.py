@@ -27,6 +27,7 @@ _SCIENTIFIC = re.compile(r"(?P<base>[\d.]+)(?:[eE](?P<e>.+)| ?[×*] ?10\^?(?P<te
 _CURRENCY = re.compile(r"(?P<sign>-?(?:US|HK)?[$€£¥]|(?<![A-Za-z])(?:USD|RMB|CNY|EUR|JPY|HKD|GBP)|人民币)\s?$")
 _CODES = {"US$": ("USD",), "HK$": ("HKD",), "RMB": ("CNY",), "人民币": ("CNY",)} | CURRENCY_SIGNS
 _ANY_DIGITS = re.compile(r"\d+(?:[.,' ]\d{3})*(?:[.,]\d+)?")
+NEAR = 30  # characters before a number that may belong to it
 _NEVER_A_NUMBER = 16  # digits: more than a float holds
 
 
@@ -46,7 +47,7 @@ class Number:
 
 def hide_literals(text: str) -> tuple[str, list[Number]]:
     """The text with spaces in place of URLs and code, and the pieces of code that have digits."""
-    codes = []
+    codes, parts, done = [], [], 0
     for span in scan(text) if any(one.isdigit() for one in text) else ():
         if span.kind in ("url", "email", "code"):
             piece = span.of(text)
@@ -54,8 +55,9 @@ def hide_literals(text: str) -> tuple[str, list[Number]]:
                 continue
             if any(one.isdigit() for one in piece):
                 codes.append(Number(span.start, span.stop, frozenset(_code_readings(piece))))
-            text = text[: span.start] + " " * len(piece) + text[span.stop :]
-    return text, codes
+            parts += [text[done : span.start], " " * len(piece)]
+            done = span.stop
+    return "".join([*parts, text[done:]]), codes
 
 
 def find_notations(text: str) -> list[Number]:
