@@ -230,7 +230,7 @@ class Generator:
             if any_half:
                 return rf"(?<![\d:.])(?:{clock}(?![\d:])|{exact}|{spoken})"
             part = "afternoon|evening|night" if afternoon else "morning"
-            near = rf"(?:{exact}|{spoken})[^.,;\d]{{0,20}}(?:{part})|(?:{part}) at (?:{exact}|{spoken})"
+            near = rf"(?:{exact}|{spoken})[^,;]{{0,40}}(?:{part})|(?:{part}) at (?:{exact}|{spoken})"
             return rf"(?<![\d:.])(?:{clock}(?![\d:])|(?:{exact}|{spoken}) ?(?:{halves})|{near})"
         number = f"(?:{hour}|{chinese_words(hour)}{'|两' if hour == 2 else ''})"
         day = hour + 12 if afternoon else hour
