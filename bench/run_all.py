@@ -18,7 +18,10 @@ from typing import Any
 
 from report import Comparison, options, summary
 
-SCRIPTS = ("hardware", "training_operations", "train", "decode", "decoding_choices", "memory", "startup", "scaling")
+SCRIPTS = (
+    *("hardware", "training_operations", "train", "decode", "decoding_choices"),
+    *("memory", "startup", "scaling", "context"),
+)
 HERE = Path(__file__).parent
 
 

@@ -100,6 +100,7 @@ def test_run_all_runs_every_script(script: Script) -> None:
         *SCRIPTS,
         "run_all",
         "explorer_latency",
+        "guard_effects",
         "everyday",
         "poem_form",
         "ctranslate2_parity",

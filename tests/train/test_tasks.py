@@ -297,7 +297,7 @@ def test_data_of_another_kind_is_refused(make: Make, folder: Path, tmp_path: Pat
         start(run, RunFolder(tmp_path / "c"), heard)
     whole = {"text": str(folder / "text.txt"), "whole_file": True}
     run = run_from_dict({"data": {"train": [whole]}, "model": {"family": "gpt"}})
-    with pytest.raises(ConfigError, match="only a vocabulary of characters keeps"):
+    with pytest.raises(ConfigError, match="only a character vocabulary preserves line breaks"):
         start(run, RunFolder(tmp_path / "d"), heard)
     run = run_from_dict({"data": {"train": [whole]}, "model": {"family": "bert", "heads": ["tags"]}})
     with pytest.raises(ConfigError, match="no head that Regard trains"):

@@ -75,7 +75,12 @@ def get(address: str, name: str, allow_pickle: bool) -> None:
 @command.command("show")
 @click.argument("name")
 def show(name: str) -> None:
-    """Print the model card of an installed model, and where it is."""
+    """Print the model card of an installed model, and where it is.
+
+    \b
+    Examples:
+      regard models show zh-en
+    """
     from regard.errors import ConfigError
     from regard.model_folder.files import MOST_SETTINGS, has_file, read_file
     from regard.model_folder.folder import CARD
@@ -93,7 +98,12 @@ def show(name: str) -> None:
 @command.command("remove")
 @click.argument("name")
 def remove(name: str) -> None:
-    """Delete an installed model from the folder of your models."""
+    """Delete an installed model from the folder of your models.
+
+    \b
+    Examples:
+      regard models remove opus-mt-en-de
+    """
     from regard.model_folder.atomic import remove_folder
     from regard.model_folder.registry import find_own
 
