@@ -10,15 +10,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 from safetensors.torch import load_file, save_file
 
 from regard.errors import ModelFolderError
 from regard.model_folder.weights import (
     StoredAs,
+    check_types,
     from_bfloat16,
+    from_int8,
     read_header,
     read_weights,
     to_bfloat16,
+    to_int8,
     write_weights,
 )
 
@@ -53,14 +57,62 @@ def some_weights() -> dict[str, np.ndarray]:
     return {"a": matrix, "b.c": matrix.T, "one": np.float32([2.5]), "none": np.zeros((0, 3), np.float32)}
 
 
-def test_half_the_space(tmp_path: Path) -> None:
+def test_a_half_and_a_quarter_of_the_space(tmp_path: Path) -> None:
     weights = {"a": np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32)}
-    for stored_as in ("float32", "bfloat16"):
+    formats: list[StoredAs] = ["float32", "bfloat16", "int8"]
+    for stored_as in formats:
         write_weights(tmp_path / stored_as, weights, stored_as)
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     assert sizes["bfloat16"] < 0.55 * sizes["float32"]
-    types = [read_header(tmp_path, name).tensors["a"].type for name in ("float32", "bfloat16")]
-    assert types == ["F32", "BF16"]
+    assert sizes["int8"] < 0.3 * sizes["float32"]
+    headers = [read_header(tmp_path, name) for name in formats]
+    assert [header.tensors["a"].type for header in headers] == ["F32", "BF16", "I8"]
+    assert [header.shapes for header in headers] == [{"a": (64, 64)}] * 3
+
+
+@given(
+    arrays(
+        np.float32,
+        array_shapes(min_dims=2, max_dims=3, min_side=0),
+        elements=st.floats(-(2.0**100), 2.0**100, width=32),
+    )
+)
+def test_int8_is_within_half_a_step_of_each_number(array: np.ndarray) -> None:
+    integers, scale = to_int8(array)
+    assert (integers.dtype, scale.dtype, scale.shape) == (np.int8, np.float32, array.shape[:-1])
+    step = np.abs(array).max(axis=-1, initial=0)[..., None] / 127
+    assert (np.abs(from_int8(integers, scale).astype(np.float64) - array) <= 0.5001 * step + 1e-44).all()
+    again, same_scale = to_int8(from_int8(integers, scale))
+    np.testing.assert_allclose(same_scale, scale, rtol=1e-6, atol=1e-44)
+    np.testing.assert_array_equal(
+        again[scale > 1e-38], integers[scale > 1e-38]
+    )  # rounding a second time changes nothing
+
+
+def test_int8_is_for_matrices(tmp_path: Path) -> None:
+    write_weights(tmp_path / "w", some_weights(), "int8")
+    ours, stored = read_weights(tmp_path, "w"), load_file(tmp_path / "w")
+    assert list(read_header(tmp_path, "w").weights) == ["one", "a", "b.c", "none"]
+    np.testing.assert_array_equal(ours["one"], some_weights()["one"])
+    for name in ("a", "b.c", "none"):
+        assert stored[name].dtype == torch.int8
+        assert ours[name].dtype == np.float32
+        np.testing.assert_array_equal(ours[name], stored[name] * stored[name + ".int8_scale"][:, None])
+    assert ours.keys() == some_weights().keys()
+
+
+@pytest.mark.parametrize("scale", [None, torch.ones(3), torch.ones(2, dtype=torch.float64), torch.ones(2, 1)])
+def test_int8_without_its_scales_is_refused(tmp_path: Path, scale: torch.Tensor | None) -> None:
+    scales = {} if scale is None else {"a.int8_scale": scale}
+    save_file({"a": torch.ones(2, 3, dtype=torch.int8), **scales}, tmp_path / "w")
+    with pytest.raises(ModelFolderError, match="w has 'a' in int8 without the scales of its rows"):
+        check_types(read_header(tmp_path, "w"), tmp_path / "w")
+
+
+def test_scales_that_are_too_large_are_refused(tmp_path: Path) -> None:
+    save_file({"a": torch.full((1, 3), 127, dtype=torch.int8), "a.int8_scale": torch.tensor([3e38])}, tmp_path / "w")
+    with pytest.raises(ModelFolderError, match="w: 'a' has a number that is NaN or infinite"):
+        read_weights(tmp_path, "w")
 
 
 def test_float32_comes_back_exactly(tmp_path: Path) -> None:
@@ -164,6 +216,9 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, number: float, 
     write_weights(tmp_path / "w", weights, stored_as)
     with pytest.raises(ModelFolderError, match="w: 'bad' has a number that is NaN or infinite"):
         read_weights(tmp_path, "w")
+    with pytest.raises(ModelFolderError, match="'bad' has a number that is NaN or infinite"):
+        write_weights(tmp_path / "int8", weights, "int8")
+    assert not (tmp_path / "int8").exists()
 
 
 def test_every_type_that_torch_writes(tmp_path: Path) -> None:

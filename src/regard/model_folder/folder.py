@@ -193,16 +193,17 @@ def check_header(folder: Path, model: settings.FamilyConfig) -> Header:
                 f"of the folder"
             )
     layers = sum(getattr(model, name, 0) for name in STACKS)
-    if layers > len(header.tensors) or len(header.tensors) > MOST_TENSORS:
+    count = len(header.weights)
+    if layers > count or count > MOST_TENSORS:
         raise ModelFolderError(
-            f"{path} asks for {layers:,} layers, but {WEIGHTS} has {len(header.tensors):,} tensors (the most is "
+            f"{path} asks for {layers:,} layers, but {WEIGHTS} has {count:,} tensors (the most is "
             f"{MOST_TENSORS:,}); get another copy of the folder"
         )
     return header
 
 
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
-    """Every weight, bf16 as float32; NaN and infinite ones are refused."""
+    """Every weight, bf16 and int8 as float32; NaN and infinite ones are refused."""
     check_types(read_header(folder, WEIGHTS), folder / WEIGHTS)
     return weights_file.read_weights(folder, WEIGHTS)
 

@@ -1,11 +1,15 @@
-"""The weights of a model: a safetensors file in float32 or bf16, read and written without torch.
+"""The weights of a model: a safetensors file in float32, bf16 or int8, read and written without torch.
 
 bf16 is the upper half of a float32: the same exponent, 8 bits of precision instead of 24. numpy has no such type, so
 the halves are written and read as 16-bit integers; rounding is to nearest, ties to even.
 
+int8 is for matrices: each row (all but the last axis) has a scale, the magnitude of its largest number over 127, in a
+float32 tensor of its own, `<name>.int8_scale`; a number is its integer times the scale of its row. Vectors stay in
+float32.
+
 The header of a file is a JSON object that gives the type, shape and place of each tensor. It is checked as a whole,
-also against the length of the file, before memory for any tensor is allocated. bf16 and float16 are read as float32,
-other types as they are; NaN and infinity are refused.
+also against the length of the file, before memory for any tensor is allocated. bf16, float16 and int8 with scales are
+read as float32, other types as they are; NaN and infinity are refused.
 """
 
 from __future__ import annotations
@@ -25,8 +29,10 @@ import numpy as np
 from regard.errors import ModelFolderError
 from regard.model_folder.files import open_file, parse_file, reason
 
-StoredAs = Literal["float32", "bfloat16"]
+StoredAs = Literal["float32", "bfloat16", "int8"]
 QUIET_NAN = 0x7FC0
+SCALE = ".int8_scale"  # after the name of a matrix in int8: its scales, one per row
+MOST_INT8 = 127
 ALIGNMENT = 8  # bytes: where a safetensors header may end
 METADATA = "__metadata__"  # a key of the header that is no tensor
 MOST_HEADER = 32 << 20  # bytes
@@ -41,7 +47,7 @@ TYPES: Mapping[str, np.dtype[Any]] = {
         **{"I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1"},
     }.items()
 }
-OUR_TYPES = (("F32", "BF16"), ("F64",))  # of one folder: what is read as float32, or what was computed in float64
+OUR_TYPES = (("F32", "BF16", "I8"), ("F64",))  # of one folder: what is read as float32, or what was computed in float64
 
 
 @dataclass(frozen=True)
@@ -60,13 +66,28 @@ class Header:
     size: int  # bytes before the first tensor
 
     @property
+    def weights(self) -> dict[str, StoredTensor]:
+        """The tensors without the scales of those in int8."""
+        return {name: tensor for name, tensor in self.tensors.items() if not self.is_scale(name)}
+
+    def is_scale(self, name: str) -> bool:
+        return name.endswith(SCALE) and self.has_scale(name.removesuffix(SCALE))
+
+    def has_scale(self, name: str) -> bool:
+        """Whether a tensor is in int8, with the scales of its rows."""
+        tensor, scale = self.tensors.get(name), self.tensors.get(name + SCALE)
+        if tensor is None or scale is None or len(tensor.shape) < 2:
+            return False
+        return (tensor.type, scale.type, scale.shape) == ("I8", "F32", tensor.shape[:-1])
+
+    @property
     def numbers(self) -> int:
-        """How many numbers all tensors have."""
-        return sum(math.prod(tensor.shape) for tensor in self.tensors.values())
+        """How many numbers all weights have."""
+        return sum(math.prod(tensor.shape) for tensor in self.weights.values())
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: tensor.shape for name, tensor in self.tensors.items()}
+        return {name: tensor.shape for name, tensor in self.weights.items()}
 
 
 def write_weights(path: Path, weights: Mapping[str, np.ndarray], stored_as: StoredAs = "float32") -> None:
@@ -75,7 +96,10 @@ def write_weights(path: Path, weights: Mapping[str, np.ndarray], stored_as: Stor
         case "float32":
             write_exact(path, weights)
         case "bfloat16":
-            write_bfloat16(path, {name: to_bfloat16(array) for name, array in weights.items()})
+            write_tensors(path, {name: ("BF16", to_bfloat16(array)) for name, array in weights.items()})
+        case "int8":
+            check_finite(weights, path)
+            write_tensors(path, int8_tensors(weights))
         case _:
             assert_never(stored_as)
 
@@ -90,19 +114,32 @@ def write_exact(path: Path, weights: Mapping[str, np.ndarray]) -> None:
         raise OSError(f"{path.name}: {error}") from None
 
 
-def write_bfloat16(path: Path, halves: Mapping[str, np.ndarray]) -> None:
-    """Write the safetensors format; the library's numpy API supports numpy's own types only."""
+def write_tensors(path: Path, tensors: Mapping[str, tuple[str, np.ndarray]]) -> None:
+    """Write (type, numbers) in the safetensors format; the library's numpy API does not support bf16."""
     header: dict[str, Any] = {}
     end = 0
-    for name, array in halves.items():
-        header[name] = {"dtype": "BF16", "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
+    for name, (kind, array) in tensors.items():
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
         end += array.nbytes
     described = json.dumps(header, separators=(",", ":")).encode()
     described += b" " * (-len(described) % ALIGNMENT)
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(described)) + described)
-        for array in halves.values():
-            file.write(array.astype("<u2", copy=False).tobytes())
+        for kind, array in tensors.values():
+            file.write(array.astype(TYPES[kind], copy=False).tobytes())
+
+
+def int8_tensors(weights: Mapping[str, np.ndarray]) -> dict[str, tuple[str, np.ndarray]]:
+    """Matrices as integers with their scales, everything else as float32, which comes first: so it stays aligned."""
+    floats: dict[str, tuple[str, np.ndarray]] = {}
+    integers: dict[str, tuple[str, np.ndarray]] = {}
+    for name, array in weights.items():
+        if array.ndim < 2:
+            floats[name] = ("F32", array.astype(np.float32))
+        else:
+            rounded, scale = to_int8(array)
+            integers[name], floats[name + SCALE] = ("I8", rounded), ("F32", scale)
+    return floats | integers
 
 
 def read_weights(folder: Path, name: str, linked: Sequence[Path] = ()) -> dict[str, np.ndarray]:
@@ -113,6 +150,9 @@ def read_weights(folder: Path, name: str, linked: Sequence[Path] = ()) -> dict[s
         header = header_of(file, path)
         for tensor_name, tensor in header.tensors.items():
             found[tensor_name] = read_tensor(file, header.size, tensor, tensor_name, path)
+    for tensor_name in filter(header.has_scale, header.weights):
+        found[tensor_name] = from_int8(found[tensor_name], found.pop(tensor_name + SCALE))
+        check_finite({tensor_name: found[tensor_name]}, path)
     return found
 
 
@@ -203,7 +243,13 @@ def check_finite(weights: Mapping[str, np.ndarray], where: Path) -> None:
 
 def check_types(header: Header, path: Path) -> None:
     """Raise where these are not the numbers of the weights of a model folder."""
-    found = {tensor.type: name for name, tensor in header.tensors.items()}
+    found = {tensor.type: name for name, tensor in header.weights.items()}
+    for name, tensor in header.weights.items():
+        if tensor.type == "I8" and not header.has_scale(name):
+            raise ModelFolderError(
+                f"{path} has {name[:80]!r} in int8 without the scales of its rows ({SCALE.removeprefix('.')}), so its "
+                f"numbers are not known; get another copy"
+            )
     if not any(found.keys() <= set(types) for types in OUR_TYPES):
         shown = ", ".join(f"{kind} ({name[:80]!r})" for kind, name in sorted(found.items()))
         raise ModelFolderError(
@@ -224,3 +270,18 @@ def to_bfloat16(array: np.ndarray) -> np.ndarray:
 def from_bfloat16(halves: np.ndarray) -> np.ndarray:
     """The same numbers as float32."""
     return (halves.astype(np.uint32) << 16).view(np.float32)
+
+
+def to_int8(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest integers from −127 to 127, and the scale of each row in float32; a row of zeros has the scale 0."""
+    rows = array.astype(np.float32, copy=False)
+    scale = np.abs(rows).max(axis=-1, initial=0) / np.float32(MOST_INT8)
+    divisor = np.where(scale > 0, scale, np.float32(1))[..., None]
+    return np.rint(np.clip(rows / divisor, -MOST_INT8, MOST_INT8)).astype(np.int8), scale
+
+
+def from_int8(integers: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The numbers as float32."""
+    with np.errstate(over="ignore"):  # infinity is refused with the name of the tensor
+        product: np.ndarray = np.multiply(integers, scale[..., None], dtype=np.float32)
+    return product
