@@ -114,6 +114,19 @@ def chunked_attention(
     return _ChunkedAttention.apply(q_BHLK, k_BHMK, v_BHMK, plan, mask, scale, bias, dropout, by_distance_HP)  # type: ignore[no-untyped-call, no-any-return]
 
 
+@dataclass(frozen=True)
+class Scoring:
+    """What the scores of chunks are made of besides queries and keys, and the dropout of their weights."""
+
+    mask: Tensor | None = None
+    bias: Tensor | None = None
+    by_distance_HP: Tensor | None = None
+    dropout: float = 0.0
+
+
+NO_SCORING = Scoring()
+
+
 class _ChunkedAttention(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -128,32 +141,9 @@ class _ChunkedAttention(torch.autograd.Function):
         dropout: float,
         by: Tensor | None,
     ) -> Tensor:
-        scaled = q * scale
-        out = q.new_zeros(*q.shape[:3], v.shape[3])
-        lse = q.new_full(q.shape[:3], -math.inf, dtype=torch.promote_types(q.dtype, torch.float32))
+        out, lse = nothing_seen(q, v)
         ctx.random_state = torch.get_rng_state() if dropout else None
-        for chunk in plan.chunks:
-            scores = scores_of(chunk, scaled, k, mask, bias, by)
-            top = scores.amax(-1, keepdim=True)
-            top.masked_fill_(top == -math.inf, 0.0)  # a row that sees nothing: exp(−∞ − 0) = 0
-            weights = scores.sub_(top).exp_()
-            total = weights.sum(-1, keepdim=True)
-            if dropout:
-                weights *= kept(weights, dropout)
-            mixed = weights.to(v.dtype) @ take_rows(v, chunk.heads, chunk.keys)
-            here = (top + total.log()).squeeze(-1)
-            if plan.merges:
-                before = take_rows(lse, chunk.heads, chunk.queries)
-                both = torch.logaddexp(before, here)
-                safe = both.masked_fill(both == -math.inf, 0.0)
-                old, new = (before - safe).exp_()[..., None], (top - safe[..., None]).exp_()
-                rows = take_rows(out, chunk.heads, chunk.queries) * old.to(out.dtype)
-                mixed = rows.add_(mixed.mul_(new.to(out.dtype)))
-                here = both
-            else:
-                mixed /= total.masked_fill_(total == 0.0, 1.0).to(out.dtype)
-            out[:, chunk.heads, chunk.queries] = mixed
-            lse[:, chunk.heads, chunk.queries] = here
+        attend(out, lse, q * scale, k, v, plan, Scoring(mask, bias, by, dropout))
         ctx.save_for_backward(q, k, v, out, lse, mask, bias, by)
         ctx.plan, ctx.scale, ctx.dropout = plan, scale, dropout
         return out
@@ -162,36 +152,99 @@ class _ChunkedAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, out, lse, mask, bias, by = ctx.saved_tensors
-        scaled = q * ctx.scale
-        grad_q, grad_k, grad_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        grad_bias = torch.zeros_like(bias) if bias is not None and ctx.needs_input_grad[6] else None
-        grad_by = torch.zeros_like(by) if by is not None and ctx.needs_input_grad[8] else None
-        lse = lse.masked_fill(lse == -math.inf, 0.0)[..., None]
-        inner = (grad_out * out).sum(-1, keepdim=True, dtype=lse.dtype)
+        grads = Gradients(
+            *(torch.zeros_like(x) for x in (q, k, v)),
+            torch.zeros_like(bias) if bias is not None and ctx.needs_input_grad[6] else None,
+            torch.zeros_like(by) if by is not None and ctx.needs_input_grad[8] else None,
+        )
+        scoring = Scoring(mask, bias, by, ctx.dropout)
         with torch.random.fork_rng(devices=[], enabled=bool(ctx.dropout)):
             if ctx.dropout:
                 torch.set_rng_state(ctx.random_state)
-            for chunk in ctx.plan.chunks:
-                heads, queries, keys = chunk.heads, chunk.queries, chunk.keys
-                weights = scores_of(chunk, scaled, k, mask, bias, by).sub_(take_rows(lse, heads, queries)).exp_()
-                grad = take_rows(grad_out, heads, queries)
-                grad_weights = (grad @ take_rows(v, heads, keys).mT).to(weights.dtype)
-                if ctx.dropout:
-                    keep = kept(weights, ctx.dropout)
-                    grad_weights *= keep
-                    dropped = (weights * keep).to(v.dtype)
-                else:
-                    dropped = weights.to(v.dtype)
-                add_rows(grad_v, heads, keys, dropped.mT @ grad)
-                grad_scores = grad_weights.sub_(take_rows(inner, heads, queries)).mul_(weights)
-                if grad_bias is not None:
-                    add_part(grad_bias, chunk, grad_scores)
-                if grad_by is not None:
-                    add_by_distance(grad_by, chunk, grad_scores, q.shape[2], k.shape[2])
-                grad_scores = grad_scores.to(q.dtype)
-                add_rows(grad_q, heads, queries, grad_scores @ take_rows(k, heads, keys))
-                add_rows(grad_k, heads, keys, grad_scores.mT @ take_rows(scaled, heads, queries))
-        return grad_q.mul_(ctx.scale), grad_k, grad_v, None, None, None, grad_bias, None, grad_by
+            attend_backward(grads, grad_out, out, lse, q * ctx.scale, k, v, ctx.plan, scoring)
+        return grads.q.mul_(ctx.scale), grads.k, grads.v, None, None, None, grads.bias, None, grads.by_distance_HP
+
+
+def nothing_seen(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """out_BHLK and lse_BHL, the log-sum-exp of the scores, before any key was seen."""
+    lse = q.new_full(q.shape[:3], -math.inf, dtype=torch.promote_types(q.dtype, torch.float32))
+    return q.new_zeros(*q.shape[:3], v.shape[3]), lse
+
+
+def attend(
+    out: Tensor, lse: Tensor, scaled_q: Tensor, k: Tensor, v: Tensor, plan: Plan, scoring: Scoring = NO_SCORING
+) -> None:
+    """Merge what the queries see of these keys into `out` and `lse`."""
+    for chunk in plan.chunks:
+        scores = scores_of(chunk, scaled_q, k, scoring.mask, scoring.bias, scoring.by_distance_HP)
+        top = scores.amax(-1, keepdim=True)
+        top.masked_fill_(top == -math.inf, 0.0)  # a row that sees nothing: exp(−∞ − 0) = 0
+        weights = scores.sub_(top).exp_()
+        total = weights.sum(-1, keepdim=True)
+        if scoring.dropout:
+            weights *= kept(weights, scoring.dropout)
+        mixed = weights.to(v.dtype) @ take_rows(v, chunk.heads, chunk.keys)
+        here = (top + total.log()).squeeze(-1)
+        if plan.merges:
+            before = take_rows(lse, chunk.heads, chunk.queries)
+            both = torch.logaddexp(before, here)
+            safe = both.masked_fill(both == -math.inf, 0.0)
+            old, new = (before - safe).exp_()[..., None], (top - safe[..., None]).exp_()
+            rows = take_rows(out, chunk.heads, chunk.queries) * old.to(out.dtype)
+            mixed = rows.add_(mixed.mul_(new.to(out.dtype)))
+            here = both
+        else:
+            mixed /= total.masked_fill_(total == 0.0, 1.0).to(out.dtype)
+        out[:, chunk.heads, chunk.queries] = mixed
+        lse[:, chunk.heads, chunk.queries] = here
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Added to in position. That of q is by the scaled queries."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    bias: Tensor | None = None
+    by_distance_HP: Tensor | None = None
+
+
+def attend_backward(
+    grads: Gradients,
+    grad_out: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    scaled_q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    plan: Plan,
+    scoring: Scoring = NO_SCORING,
+) -> None:
+    """Add the gradients of what `attend` did with these keys; `out` and `lse` are those of all keys."""
+    lse = lse.masked_fill(lse == -math.inf, 0.0)[..., None]
+    inner = (grad_out * out).sum(-1, keepdim=True, dtype=lse.dtype)
+    for chunk in plan.chunks:
+        heads, queries, keys = chunk.heads, chunk.queries, chunk.keys
+        scores = scores_of(chunk, scaled_q, k, scoring.mask, scoring.bias, scoring.by_distance_HP)
+        weights = scores.sub_(take_rows(lse, heads, queries)).exp_()
+        grad = take_rows(grad_out, heads, queries)
+        grad_weights = (grad @ take_rows(v, heads, keys).mT).to(weights.dtype)
+        if scoring.dropout:
+            keep = kept(weights, scoring.dropout)
+            grad_weights *= keep
+            dropped = (weights * keep).to(v.dtype)
+        else:
+            dropped = weights.to(v.dtype)
+        add_rows(grads.v, heads, keys, dropped.mT @ grad)
+        grad_scores = grad_weights.sub_(take_rows(inner, heads, queries)).mul_(weights)
+        if grads.bias is not None:
+            add_part(grads.bias, chunk, grad_scores)
+        if grads.by_distance_HP is not None:
+            add_by_distance(grads.by_distance_HP, chunk, grad_scores, scaled_q.shape[2], k.shape[2])
+        grad_scores = grad_scores.to(k.dtype)
+        add_rows(grads.q, heads, queries, grad_scores @ take_rows(k, heads, keys))
+        add_rows(grads.k, heads, keys, grad_scores.mT @ take_rows(scaled_q, heads, queries))
 
 
 def kept(weights: Tensor, dropout: float) -> Tensor:
