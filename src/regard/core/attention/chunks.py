@@ -153,7 +153,9 @@ class _ChunkedAttention(torch.autograd.Function):
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, out, lse, mask, bias, by = ctx.saved_tensors
         grads = Gradients(
-            *(torch.zeros_like(x) for x in (q, k, v)),
+            torch.zeros_like(q),
+            torch.zeros_like(k),
+            torch.zeros_like(v),
             torch.zeros_like(bias) if bias is not None and ctx.needs_input_grad[6] else None,
             torch.zeros_like(by) if by is not None and ctx.needs_input_grad[8] else None,
         )
