@@ -81,8 +81,8 @@ def test_json(regard: Any, vit: Path, picture: Path) -> None:
     assert one["label"] == "靴"
     assert [entry["label"] for entry in one["labels"]] == ["靴", "bag", "coat"]
     assert sum(entry["probability"] for entry in one["labels"]) == pytest.approx(1)
-    assert np.shape(one["looked_at"]) == (2, 2)
-    assert np.sum(one["looked_at"]) == pytest.approx(1, abs=1e-5)
+    assert np.shape(one["attention"]) == (2, 2)
+    assert np.sum(one["attention"]) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize(

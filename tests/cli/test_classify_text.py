@@ -22,14 +22,14 @@ TEXTS = ("I lost my card.", "今天")
 
 def write_folder(path: Path, head: BertHead) -> Path:
     torch.manual_seed(3)
-    lexicon = CharacterTokenizer.of(TEXTS)
+    tokenizer = CharacterTokenizer.of(TEXTS)
     sizes: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "max_positions": 32}
-    config = BertConfig(**sizes, heads=(head,), n_labels=3, vocab_size=lexicon.size)
+    config = BertConfig(**sizes, heads=(head,), n_labels=3, vocab_size=tokenizer.size)
     model = Bert(config).requires_grad_(False)
     for parameter in model.parameters():
         parameter.add_(torch.randn_like(parameter) * 0.3)
     weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
-    description = ModelDescription(config, DecodeConfig(), "", "", False, lexicon.files(), labels=LABELS)
+    description = ModelDescription(config, DecodeConfig(), "", "", False, tokenizer.files(), labels=LABELS)
     with atomic_folder(path) as folder:
         write_model(folder, description, weights, "")
     return path

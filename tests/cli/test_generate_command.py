@@ -19,28 +19,28 @@ TEXT = "今天天气很好，明天不好。\nROMEO:\n"
 SIZES: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "max_positions": 64}
 
 
-def write_folder(path: Path, config: FamilyConfig, lexicon: CharacterTokenizer) -> Path:
+def write_folder(path: Path, config: FamilyConfig, tokenizer: CharacterTokenizer) -> Path:
     torch.manual_seed(3)
     model = build_model(config).requires_grad_(False)
     for parameter in model.parameters():
         parameter.add_(torch.randn_like(parameter) * 0.3)
     weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
     with atomic_folder(path) as folder:
-        write_model(folder, ModelDescription(config, DecodeConfig(), "", "", False, lexicon.files()), weights, "")
+        write_model(folder, ModelDescription(config, DecodeConfig(), "", "", False, tokenizer.files()), weights, "")
     return path
 
 
 @pytest.fixture(scope="module")
 def gpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lexicon = CharacterTokenizer.of([TEXT])
-    return write_folder(tmp_path_factory.mktemp("gpt") / "m", GptConfig(**SIZES, vocab_size=lexicon.size), lexicon)
+    tokenizer = CharacterTokenizer.of([TEXT])
+    return write_folder(tmp_path_factory.mktemp("gpt") / "m", GptConfig(**SIZES, vocab_size=tokenizer.size), tokenizer)
 
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lexicon = CharacterTokenizer.of([TEXT])
-    config = BertConfig(**SIZES, heads=("masked",), vocab_size=lexicon.size)
-    return write_folder(tmp_path_factory.mktemp("bert") / "m", config, lexicon)
+    tokenizer = CharacterTokenizer.of([TEXT])
+    config = BertConfig(**SIZES, heads=("masked",), vocab_size=tokenizer.size)
+    return write_folder(tmp_path_factory.mktemp("bert") / "m", config, tokenizer)
 
 
 def test_a_text_is_continued(regard: Any, gpt: Path) -> None:
@@ -89,7 +89,7 @@ def test_wrong_options(regard: Any, gpt: Path, bert: Path) -> None:
     assert "a gpt model does not translate: it generates text, with regard generate" in said.err
 
 
-def test_blanks(regard: Any, bert: Path, tmp_path: Path) -> None:
+def test_masks_are_filled(regard: Any, bert: Path, tmp_path: Path) -> None:
     said = regard("fill", "今天[MASK]气很[MASK]", "--model", bert, "--top", 3)
     assert said.code == 0, said.err
     filled, first, second = said.out.splitlines()
@@ -98,8 +98,8 @@ def test_blanks(regard: Any, bert: Path, tmp_path: Path) -> None:
     assert second.count("%") == 3
     [row] = [json.loads(line) for line in regard("fill", "今天[MASK]", "--model", bert, "--json").out.splitlines()]
     assert row["source"] == "今天[MASK]"
-    assert row["text"] == "今天" + row["blanks"][0][0]["text"]
-    assert len(row["blanks"][0]) == 5
+    assert row["text"] == "今天" + row["masks"][0][0]["text"]
+    assert len(row["masks"][0]) == 5
     lines = tmp_path / "lines.txt"
     lines.write_text("今[MASK]\n[MASK]天\n", "utf-8")
     said = regard("fill", lines, "--model", bert, "--json", "-o", tmp_path / "out.jsonl")

@@ -143,7 +143,7 @@ def use_cache(folder: Path, say: Callable[[str], None]) -> list[Any]:
     rows = [
         (store.src[i].tolist(), store.tgt[i].tolist(), store.src_text(i), store.tgt_text(i)) for i in range(len(store))
     ]
-    return [one.tokenizer.files(), rows, other.lexicon.files(), [tokens.tolist() for tokens in other.train]]
+    return [one.tokenizer.files(), rows, other.tokenizer.files(), [tokens.tolist() for tokens in other.train]]
 
 
 def use_model(folder: Path, say: Callable[[str], None]) -> Any:

@@ -203,11 +203,11 @@ def test_an_odd_rotary_size_is_refused() -> None:
 
 
 def test_a_text_generator_generates_and_traces_with_it(tmp_path: Path) -> None:
-    lexicon = CharacterTokenizer.of(["to be or not"])
-    config = small_config(vocab_size=lexicon.size)
+    tokenizer = CharacterTokenizer.of(["to be or not"])
+    config = small_config(vocab_size=tokenizer.size)
     torch.manual_seed(0)
     weights = {name: parameter.detach().numpy() for name, parameter in DeepSeek(config).named_parameters()}
-    description = ModelDescription(config, DecodeConfig(), "", "", False, lexicon.files())
+    description = ModelDescription(config, DecodeConfig(), "", "", False, tokenizer.files())
     with atomic_folder(tmp_path / "m") as folder:
         write_model(folder, description, weights, "")
     writer = TextGenerator(tmp_path / "m")

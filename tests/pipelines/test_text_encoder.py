@@ -23,17 +23,17 @@ from regard.tokenizers.training import train_vocabulary
 TEXTS = ["今天天气很好", "明天天气不好", "我", ""]
 
 
-def write_folder(path: Path, lexicon: Tokenizer, labels: tuple[str, ...] = (), **sizes: Any) -> Path:
+def write_folder(path: Path, tokenizer: Tokenizer, labels: tuple[str, ...] = (), **sizes: Any) -> Path:
     torch.manual_seed(3)
     wanted: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 2, "max_positions": 12}
     wanted |= {"heads": ("masked", "classes", "tags"), "n_labels": 3}
-    config = BertConfig(**wanted | sizes, vocab_size=lexicon.size)
+    config = BertConfig(**wanted | sizes, vocab_size=tokenizer.size)
     model = Bert(config).requires_grad_(False)
     for parameter in model.parameters():
         parameter.add_(torch.randn_like(parameter) * 0.3)
     weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
     decode = DecodeConfig(batch_tokens=20)  # several batches, even of these few
-    description = ModelDescription(config, decode, "", "", lexicon.lowercase, lexicon.files(), labels=labels)
+    description = ModelDescription(config, decode, "", "", tokenizer.lowercase, tokenizer.files(), labels=labels)
     with atomic_folder(path) as folder:
         write_model(folder, description, weights, "")
     return path
@@ -48,8 +48,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> TextEncoder:
 def test_masks(reader: TextEncoder) -> None:
     found = reader.fill("今天[MASK]气很[MASK]", n=4)
     assert [mask.position for mask in found.masks] == [2, 5]
-    lexicon = reader.tokenizer
-    ids = torch.tensor([[lexicon.begin, *lexicon.encode(["今天[MASK]气很[MASK]"])[0], lexicon.end]])
+    tokenizer = reader.tokenizer
+    ids = torch.tensor([[tokenizer.begin, *tokenizer.encode(["今天[MASK]气很[MASK]"])[0], tokenizer.end]])
     expected = torch.softmax(reader.model.masked_logits(reader.model(ids)), dim=-1)[0]
     for mask in found.masks:
         row = expected[mask.position + 1]
@@ -58,7 +58,9 @@ def test_masks(reader: TextEncoder) -> None:
         assert len(values) == 4
         for candidate in mask.candidates:
             assert candidate.piece in "".join(TEXTS)
-            assert candidate.probability == pytest.approx(float(row[lexicon.encode([candidate.piece])[0][0]]), abs=1e-6)
+            assert candidate.probability == pytest.approx(
+                float(row[tokenizer.encode([candidate.piece])[0][0]]), abs=1e-6
+            )
         assert values[0] == pytest.approx(float(row[5:].max()), abs=1e-6)
     best = [mask.candidates[0].text for mask in found.masks]
     assert found.text == f"今天{best[0]}气很{best[1]}"
@@ -110,8 +112,8 @@ def test_tags(reader: TextEncoder) -> None:
     tags = reader.tag("今天很好")
     assert "".join(tag.piece for tag in tags) == "今天很好"
     assert {tag.label for tag in tags} <= {"weather", "person", "nothing"}
-    lexicon = reader.tokenizer
-    ids = torch.tensor([[lexicon.begin, *lexicon.encode(["今天很好"])[0], lexicon.end]])
+    tokenizer = reader.tokenizer
+    ids = torch.tensor([[tokenizer.begin, *tokenizer.encode(["今天很好"])[0], tokenizer.end]])
     expected = torch.softmax(reader.model.tag_logits(reader.model(ids)), dim=-1)[0]
     for place, tag in enumerate(tags):
         assert tag.probability == pytest.approx(float(expected[place + 1].max()), abs=1e-6)

@@ -23,15 +23,15 @@ from regard.tokenizers.training import train_vocabulary
 TEXT = "床前明月光，\n疑是地上霜。\n举头望明月，\n低头思故乡。\n"
 
 
-def write_folder(path: Path, lexicon: Tokenizer, decode: DecodeConfig | None = None, **sizes: Any) -> Path:
+def write_folder(path: Path, tokenizer: Tokenizer, decode: DecodeConfig | None = None, **sizes: Any) -> Path:
     torch.manual_seed(3)
     wanted: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 2, "max_positions": 40}
-    config = GptConfig(**wanted | sizes, vocab_size=lexicon.size)
+    config = GptConfig(**wanted | sizes, vocab_size=tokenizer.size)
     model = Gpt(config).requires_grad_(False)
     for parameter in model.parameters():
         parameter.add_(torch.randn_like(parameter) * 0.3)
     weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
-    description = ModelDescription(config, decode or DecodeConfig(), "", "", lexicon.lowercase, lexicon.files())
+    description = ModelDescription(config, decode or DecodeConfig(), "", "", tokenizer.lowercase, tokenizer.files())
     with atomic_folder(path) as folder:
         write_model(folder, description, weights, "")
     return path
@@ -67,9 +67,9 @@ def test_seeds_and_greedy_decoding(writer: TextGenerator) -> None:
 
 
 def test_the_settings_of_the_folder_are_the_default(tmp_path: Path, writer: TextGenerator) -> None:
-    lexicon = CharacterTokenizer.of([TEXT])
-    tame = TextGenerator(write_folder(tmp_path / "tame", lexicon, DecodeConfig(top_k=1)))
-    assert tame("床", max_tokens=20) == writer("床", max_tokens=20, top_k=1)
+    tokenizer = CharacterTokenizer.of([TEXT])
+    deterministic = TextGenerator(write_folder(tmp_path / "deterministic", tokenizer, DecodeConfig(top_k=1)))
+    assert deterministic("床", max_tokens=20) == writer("床", max_tokens=20, top_k=1)
     with pytest.raises(ConfigError, match="unknown option topk; did you mean 'top_k'"):
         writer("床", topk=1)
     with pytest.raises(ConfigError, match=r"decode\.top_p = 2"):

@@ -19,22 +19,22 @@ POEM = "床前明月光，\n疑是地上霜。\n"
 @settings(deadline=None)
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda t: "[MASK]" not in t))
 def test_known_characters_round_trip(text: str) -> None:
-    lexicon = CharacterTokenizer.of([text])
-    [ids] = lexicon.encode([text])
+    tokenizer = CharacterTokenizer.of([text])
+    [ids] = tokenizer.encode([text])
     assert len(ids) == len(text)
-    assert lexicon.decode(ids) == text
-    again = read_tokenizer(lexicon.files(), False)
+    assert tokenizer.decode(ids) == text
+    again = read_tokenizer(tokenizer.files(), False)
     assert again.encode([text]) == [ids]
-    assert again.size == lexicon.size
+    assert again.size == tokenizer.size
 
 
 def test_the_ids() -> None:
-    lexicon = CharacterTokenizer.of(["ba\n"])
-    assert lexicon.encode(["ab\nc[MASK]a"]) == [[6, 7, 5, UNK, 4, 6]]
-    assert lexicon.pieces([PAD, BOS, 6, EOS, 4]) == ["<pad>", "<s>", "a", "</s>", "[MASK]"]
-    assert lexicon.decode([BOS, 6, UNK, 4, EOS]) == "a\ufffd"
-    assert lexicon.prompt("a") == [BOS, 6]
-    assert set(lexicon.suppressed_ids) == {PAD, UNK, BOS, 4}
+    tokenizer = CharacterTokenizer.of(["ba\n"])
+    assert tokenizer.encode(["ab\nc[MASK]a"]) == [[6, 7, 5, UNK, 4, 6]]
+    assert tokenizer.pieces([PAD, BOS, 6, EOS, 4]) == ["<pad>", "<s>", "a", "</s>", "[MASK]"]
+    assert tokenizer.decode([BOS, 6, UNK, 4, EOS]) == "a\ufffd"
+    assert tokenizer.prompt("a") == [BOS, 6]
+    assert set(tokenizer.suppressed_ids) == {PAD, UNK, BOS, 4}
 
 
 def test_only_the_most_frequent_characters() -> None:
@@ -54,15 +54,19 @@ def test_what_cannot_be() -> None:
 
 def test_sentencepiece_may_have_a_mask() -> None:
     vocabulary = train_vocabulary(["今天天气很好", "the cat sat", "Two dogs run"] * 5, "bpe", 320, symbols=["[MASK]"])
-    lexicon = SentencePieceTokenizer(vocabulary, lowercase=True)
-    assert lexicon.mask is not None
-    assert lexicon.encode(["", "  "]) == [[], []]
-    [ids] = lexicon.encode(["今天天气很[MASK]"])
-    assert ids.count(lexicon.mask) == 1
-    assert lexicon.decode(ids) == "今天天气很"
-    assert lexicon.encode(["The[MASK]"]) == lexicon.encode(["the[MASK]"])
-    assert b"".join(map(lexicon.token_bytes, lexicon.encode(["the cat 犬"])[0])).decode() == " the cat 犬"
-    assert read_tokenizer(lexicon.files(), True).encode(["A [MASK] b"]) == lexicon.encode(["a [MASK] b"])
-    assert lexicon.pieces(lexicon.encode(["the [MASK] sat"])[0]) == ["▁the", "[MASK]", "▁sat"]  # hidden with its space
-    assert lexicon.pieces(lexicon.encode(["[MASK] sat"])[0]) == ["[MASK]", "▁sat"]
+    tokenizer = SentencePieceTokenizer(vocabulary, lowercase=True)
+    assert tokenizer.mask is not None
+    assert tokenizer.encode(["", "  "]) == [[], []]
+    [ids] = tokenizer.encode(["今天天气很[MASK]"])
+    assert ids.count(tokenizer.mask) == 1
+    assert tokenizer.decode(ids) == "今天天气很"
+    assert tokenizer.encode(["The[MASK]"]) == tokenizer.encode(["the[MASK]"])
+    assert b"".join(map(tokenizer.token_bytes, tokenizer.encode(["the cat 犬"])[0])).decode() == " the cat 犬"
+    assert read_tokenizer(tokenizer.files(), True).encode(["A [MASK] b"]) == tokenizer.encode(["a [MASK] b"])
+    assert tokenizer.pieces(tokenizer.encode(["the [MASK] sat"])[0]) == [
+        "▁the",
+        "[MASK]",
+        "▁sat",
+    ]  # hidden with its space
+    assert tokenizer.pieces(tokenizer.encode(["[MASK] sat"])[0]) == ["[MASK]", "▁sat"]
     assert train_vocabulary(["the cat sat"] * 5, "bpe", 290).mask is None

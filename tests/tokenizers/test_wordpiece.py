@@ -48,28 +48,28 @@ def test_it_is_the_real_one(text: str, lowercase: bool) -> None:
 
 
 def test_a_mask_is_one_token_wherever_it_stands() -> None:
-    lexicon = WordPieceTokenizer(PIECES, lowercase=True)
+    tokenizer = WordPieceTokenizer(PIECES, lowercase=True)
     text = "今天天气很[MASK]。The [MASK]cats"
-    [ids] = lexicon.encode([text])
+    [ids] = tokenizer.encode([text])
     assert ids == real(True)(text, add_special_tokens=False)["input_ids"]
-    assert lexicon.pieces(ids) == [*"今天天气很", "[MASK]", "。", "the", "[MASK]", "cat", "##s"]
+    assert tokenizer.pieces(ids) == [*"今天天气很", "[MASK]", "。", "the", "[MASK]", "cat", "##s"]
 
 
 def test_back_to_text() -> None:
-    lexicon = WordPieceTokenizer(PIECES, lowercase=True)
-    [ids] = lexicon.encode(["The cats, 今天天气很好"])
-    assert lexicon.decode([lexicon.begin, *ids, lexicon.end]) == "the cats,今天天气很好"
+    tokenizer = WordPieceTokenizer(PIECES, lowercase=True)
+    [ids] = tokenizer.encode(["The cats, 今天天气很好"])
+    assert tokenizer.decode([tokenizer.begin, *ids, tokenizer.end]) == "the cats,今天天气很好"
 
 
 def test_it_survives_its_files() -> None:
-    lexicon = WordPieceTokenizer(PIECES, lowercase=False)
-    again = read_tokenizer(lexicon.files(), False)
+    tokenizer = WordPieceTokenizer(PIECES, lowercase=False)
+    again = read_tokenizer(tokenizer.files(), False)
     assert isinstance(again, WordPieceTokenizer)
-    assert again.encode(["The cats今"]) == lexicon.encode(["The cats今"])
-    assert again.files() == lexicon.files()
+    assert again.encode(["The cats今"]) == tokenizer.encode(["The cats今"])
+    assert again.files() == tokenizer.files()
     assert again.size == len(PIECES)
-    windows = {"vocab.txt": lexicon.files()["vocab.txt"].replace(b"\n", b"\r\n")}
-    assert read_tokenizer(windows, False).files() == lexicon.files()
+    windows = {"vocab.txt": tokenizer.files()["vocab.txt"].replace(b"\n", b"\r\n")}
+    assert read_tokenizer(windows, False).files() == tokenizer.files()
 
 
 def test_what_is_no_vocabulary_is_refused() -> None:

@@ -353,21 +353,21 @@ def test_weights_of_examples() -> None:
 
 @pytest.mark.parametrize("pairs", [False, True])
 def test_masking(pairs: bool) -> None:
-    lexicon = CharacterTokenizer("".join(chr(97 + i) for i in range(26)))
+    tokenizer = CharacterTokenizer("".join(chr(97 + i) for i in range(26)))
     random = np.random.default_rng(3)
-    window_BL = random.integers(5, lexicon.size, (200, 61))
-    masker = Masker(lexicon, pairs, [window_BL.flatten()], 0.15)
+    window_BL = random.integers(5, tokenizer.size, (200, 61))
+    masker = Masker(tokenizer, pairs, [window_BL.flatten()], 0.15)
     batch = masker(window_BL, random)
     asked = batch.targets != IGNORED
     assert batch.n_tokens == asked.sum()
     assert 0.13 < asked.mean() < 0.17
-    hidden = (batch.ids == lexicon.mask)[asked].mean()
+    hidden = (batch.ids == tokenizer.mask)[asked].mean()
     kept = (batch.ids == batch.targets)[asked].mean()
     assert 0.77 < hidden < 0.83
     assert 0.08 < kept < 0.15  # left as they are, and a few replaced by themselves
     assert not asked[:, 0].any()
-    assert (batch.ids[:, 0] == lexicon.begin).all()
-    assert (batch.ids[:, -1] == lexicon.end).all()
+    assert (batch.ids[:, 0] == tokenizer.begin).all()
+    assert (batch.ids[:, -1] == tokenizer.end).all()
     if pairs:
         assert 0.35 < batch.follows.mean() < 0.65
         assert batch.segments[0].tolist() == [0] * 33 + [1] * 31

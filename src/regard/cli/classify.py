@@ -66,8 +66,8 @@ def classify_images(inputs: tuple[str, ...], model_path: Path, top: int, as_json
     for name in inputs:  # one by one: the first result is shown before the last image is read
         view = viewer(name)
         if as_json:
-            looked_at = view.attention_YX.round(6).tolist()
-            click.echo(json.dumps({**describe(name, view.classification), "looked_at": looked_at}, ensure_ascii=False))
+            attention = view.attention_YX.round(6).tolist()
+            click.echo(json.dumps({**describe(name, view.classification), "attention": attention}, ensure_ascii=False))
         else:
             show_classes(name, view.classification, top)
             draw(view, console)
@@ -120,9 +120,9 @@ def draw(view: ClassifiedImage, console: Console) -> None:
     across = len(view.attention_YX)
     columns = across * max(1, round(COLUMNS / across))
     picture = resized(view.pixels_CYX.mean(axis=0), columns)
-    looked_at = resized(view.attention_YX / view.attention_YX.max(), columns)
+    attention = resized(view.attention_YX / view.attention_YX.max(), columns)
     click.echo(f"\n  {'image':<{columns + GAP}}attention")
-    for left, right in zip(picture, looked_at, strict=True):
+    for left, right in zip(picture, attention, strict=True):
         line = shades(left, "default").append(" " * GAP).append_text(shades(right, "rgb(139,92,246)"))
         line.rstrip()
         console.print("  ", line, sep="", no_wrap=True, crop=False, overflow="ignore")

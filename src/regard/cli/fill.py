@@ -62,7 +62,7 @@ def describe(found: FilledText) -> dict[str, Any]:
     return {
         "source": found.source,
         "text": found.text,
-        "blanks": [
+        "masks": [
             [{"piece": c.piece, "text": c.text, "probability": c.probability} for c in mask.candidates]
             for mask in found.masks
         ],

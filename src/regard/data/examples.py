@@ -15,7 +15,7 @@ from regard.data.batches import DataPosition
 from regard.data.corpus import check, check_training, chosen_part, corpus_name, corpus_path, read_pairs
 from regard.data.images import ImageSet, read_folders, read_idx_pair
 from regard.data.prepare import Say
-from regard.data.texts import get_lexicon
+from regard.data.texts import get_tokenizer
 from regard.errors import ConfigError, DataError
 from regard.tokenizers.protocol import Tokenizer
 
@@ -28,7 +28,7 @@ POOL = 50  # batches that are sorted by length together
 class PreparedLabels:
     """Texts as token ids, with the index of their label."""
 
-    lexicon: Tokenizer
+    tokenizer: Tokenizer
     labels: tuple[str, ...]
     train: list[tuple[list[int], int]]
     weights: Weights
@@ -44,7 +44,7 @@ class PreparedImages:
 
 
 def prepare_labels(
-    data: DataConfig, cache: Path, say: Say, lexicon: Tokenizer | None = None, labels: tuple[str, ...] = ()
+    data: DataConfig, cache: Path, say: Say, tokenizer: Tokenizer | None = None, labels: tuple[str, ...] = ()
 ) -> PreparedLabels:
     """Read and encode labelled texts. Default labels: those of the training texts, in alphabetical order."""
     check_training(data)
@@ -58,14 +58,14 @@ def prepare_labels(
     number = {name: i for i, name in enumerate(names)}
     if unknown := {label for _, label in (*train, *valid)} - number.keys():
         raise DataError(f"the label {sorted(unknown)[0]!r} is not one of the known labels: {', '.join(names)}")
-    if lexicon is None:
-        lexicon = get_lexicon(data, (text for text, _ in train), cache, say)
+    if tokenizer is None:
+        tokenizer = get_tokenizer(data, (text for text, _ in train), cache, say)
 
     def encoded(examples: list[tuple[str, str]]) -> list[tuple[list[int], int]]:
-        ids = lexicon.encode([text for text, _ in examples])
+        ids = tokenizer.encode([text for text, _ in examples])
         return [(one, number[label]) for one, (_, label) in zip(ids, examples, strict=True)]
 
-    return PreparedLabels(lexicon, names, encoded(train), weights_of(data.train, corpora), encoded(valid))
+    return PreparedLabels(tokenizer, names, encoded(train), weights_of(data.train, corpora), encoded(valid))
 
 
 def labelled(corpus: CorpusConfig, say: Say) -> list[tuple[str, str]]:

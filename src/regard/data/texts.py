@@ -42,25 +42,25 @@ Ids = npt.NDArray[np.int64]
 class PreparedTexts:
     """The prepared data of training on running text."""
 
-    lexicon: Tokenizer
+    tokenizer: Tokenizer
     train: list[npt.NDArray[Any]]  # per corpus: tokens, including end tokens
     weights: list[float]
     valid: npt.NDArray[Any]
 
 
 def prepare_texts(
-    data: DataConfig, cache: Path, say: Say, lexicon: Tokenizer | None = None, symbols: Sequence[str] = (MASK_PIECE,)
+    data: DataConfig, cache: Path, say: Say, tokenizer: Tokenizer | None = None, symbols: Sequence[str] = (MASK_PIECE,)
 ) -> PreparedTexts:
-    """Check every corpus, get a tokenizer, encode. A given `lexicon` is used; a new one includes the `symbols`."""
+    """Check every corpus, get a tokenizer, encode. A given `tokenizer` is used; a new one includes the `symbols`."""
     check_texts(data)
-    if lexicon is None:
+    if tokenizer is None:
         texts = (text for corpus in data.train for text in read_texts(corpus))
-        lexicon = get_lexicon(data, texts, cache, say, symbols)
-    train = [get_tokens(corpus, lexicon, cache, say) for corpus in data.train]
-    valid = [get_tokens(corpus, lexicon, cache, say) for corpus in data.valid]
+        tokenizer = get_tokenizer(data, texts, cache, say, symbols)
+    train = [get_tokens(corpus, tokenizer, cache, say) for corpus in data.train]
+    valid = [get_tokens(corpus, tokenizer, cache, say) for corpus in data.valid]
     say(f"{sum(map(len, train)):,} tokens to learn from, {sum(map(len, valid)):,} to validate on")
     weights = [corpus.weight for corpus in data.train]
-    return PreparedTexts(lexicon, train, weights, np.concatenate(valid) if valid else np.empty(0, np.uint16))
+    return PreparedTexts(tokenizer, train, weights, np.concatenate(valid) if valid else np.empty(0, np.uint16))
 
 
 def check_texts(data: DataConfig) -> None:
@@ -96,7 +96,7 @@ def read_texts(corpus: CorpusConfig) -> Iterator[str]:
     return (line for line in lines if line.strip())
 
 
-def get_lexicon(
+def get_tokenizer(
     data: DataConfig, texts: Iterator[str], cache: Path, say: Say, symbols: Sequence[str] = (MASK_PIECE,)
 ) -> Tokenizer:
     """The tokenizer for the settings: from files, from the cache, or trained on the texts."""
@@ -108,15 +108,15 @@ def get_lexicon(
     corpora = [identity(corpus) for corpus in data.train]
     determinants: dict[str, Any] = {"format": TEXTS_FORMAT, "corpora": corpora}
     how = {"lowercase": data.lowercase, "tokenizer": dataclasses.asdict(settings), "symbols": list(symbols)}
-    folder = cache / "lexicon" / digest(determinants | how)
+    folder = cache / "tokenizer" / digest(determinants | how)
     if folder.exists():
         try:
             return read_tokenizer(read_entry(folder), data.lowercase)
         except (ConfigError, OSError, DamagedFileError) as error:
             say(f"the cached tokenizer is damaged: {error}; making it again, the damaged one is {set_aside(folder)}")
-    lexicon: Tokenizer
+    tokenizer: Tokenizer
     if settings.kind == "characters":
-        lexicon = CharacterTokenizer.of(texts, settings.vocab_size, data.lowercase)
+        tokenizer = CharacterTokenizer.of(texts, settings.vocab_size, data.lowercase)
     else:
         say(f"training a {settings.kind} tokenizer of {settings.vocab_size:,} pieces")
         cased = (text.lower() if data.lowercase else text for text in texts)
@@ -124,24 +124,24 @@ def get_lexicon(
         vocabulary = train_vocabulary(
             cased, settings.kind, settings.vocab_size, coverage, symbols=symbols, split_han=settings.split_han
         )
-        lexicon = SentencePieceTokenizer(vocabulary, data.lowercase)
+        tokenizer = SentencePieceTokenizer(vocabulary, data.lowercase)
     check_unchanged(data.train, corpora)
-    write_entry(folder, lexicon.files())
-    return lexicon
+    write_entry(folder, tokenizer.files())
+    return tokenizer
 
 
-def get_tokens(corpus: CorpusConfig, lexicon: Tokenizer, cache: Path, say: Say) -> npt.NDArray[Any]:
+def get_tokens(corpus: CorpusConfig, tokenizer: Tokenizer, cache: Path, say: Say) -> npt.NDArray[Any]:
     """The tokens of a corpus, each text followed by the end token."""
-    files = {name: digest({"content": content.hex()}) for name, content in lexicon.files().items()}
+    files = {name: digest({"content": content.hex()}) for name, content in tokenizer.files().items()}
     before, formats = identity(corpus), [TEXTS_FORMAT, STORE_FORMAT]
-    determinants = {"format": formats, "corpus": before, "lexicon": files, "lower": lexicon.lowercase}
+    determinants = {"format": formats, "corpus": before, "tokenizer": files, "lower": tokenizer.lowercase}
     folder = cache / "texts" / digest(determinants)
     if (store := open_store(folder, say)) is None:
         progress = Progress(say, f"encoding {Path(corpus.text).name}")
-        with cache_errors(folder), PairStoreWriter(folder, lexicon.size, with_text=False, max_tokens=0) as writer:
+        with cache_errors(folder), PairStoreWriter(folder, tokenizer.size, with_text=False, max_tokens=0) as writer:
             texts = read_texts(corpus)
             while some := list(islice(texts, TEXTS_AT_ONCE)):
-                encoded = [[*ids, lexicon.end] for ids in lexicon.encode(some)]
+                encoded = [[*ids, tokenizer.end] for ids in tokenizer.encode(some)]
                 writer.append([[]] * len(some), encoded, [])
                 progress.add(len(some))
             check_unchanged([corpus], [before])

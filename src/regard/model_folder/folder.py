@@ -269,14 +269,14 @@ def check_files(folder: Path) -> dict[str, str]:
     """The expected checksum of each file; raises if the folder is missing or incomplete."""
     check_folder(folder)
     if not has_file(folder, SUMS):
-        raise ModelFolderError(f"{folder} is not a model folder: it has no {SUMS}{what_else(folder)}")
+        raise ModelFolderError(f"{folder} is not a model folder: it has no {SUMS}{folder_hint(folder)}")
     sums = listed_sums(folder)
     for name in sums:
         open_file(folder, name).close()
     return sums
 
 
-def what_else(folder: Path) -> str:
+def folder_hint(folder: Path) -> str:
     """A hint on what a folder without checksums may be, and what to do."""
     if (folder / "checkpoints").is_dir():
         return f"; it is a run: its model is {folder / 'model'} once training has ended, or one of its checkpoints"
@@ -285,7 +285,7 @@ def what_else(folder: Path) -> str:
     return ""
 
 
-def glance_at(folder: Path) -> tuple[FolderSettings, int]:
+def read_summary(folder: Path) -> tuple[FolderSettings, int]:
     """The settings and the size in bytes, after every check that needs no checksum."""
     sums = check_files(folder)
     content = parse_description(folder, read_file(folder, CONFIG, MOST_SETTINGS))

@@ -16,7 +16,7 @@ from typing import get_args
 from regard.config.models import TransformerConfig, TranslationConfig
 from regard.errors import ConfigError, ModelFolderError
 from regard.model_folder.files import MOST_SETTINGS, check_folder, has_file, read_file
-from regard.model_folder.folder import CARD, CONFIG, SUMS, glance_at
+from regard.model_folder.folder import CARD, CONFIG, SUMS, read_summary
 from regard.model_folder.model_card import CardHead, read_head
 from regard.text.language import same_language
 
@@ -120,7 +120,7 @@ def describe(folder: Path, bundled: bool = False) -> InstalledModel:
     """The entry of a folder. Only damage that needs no checksums is found here, the rest when the model is loaded."""
     name = folder.name or folder.resolve().name  # "." has no name
     try:
-        content, size = glance_at(folder)
+        content, size = read_summary(folder)
         card = read_file(folder, CARD, MOST_SETTINGS) if has_file(folder, CARD) else b""
     except (ModelFolderError, OSError) as error:  # OSError: somebody is deleting it
         return InstalledModel(name, folder, "", "", bundled=bundled, problem=str(error))

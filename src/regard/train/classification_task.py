@@ -105,7 +105,7 @@ class ClassificationTask(NoProbes, ABC):
 class TextClassificationTask(ClassificationTask):
     def __init__(self, run: RunConfig, config: BertConfig, prepared: PreparedLabels, device: torch.device) -> None:
         super().__init__(run, device)
-        self.tokenizer, self.labels = prepared.lexicon, prepared.labels
+        self.tokenizer, self.labels = prepared.tokenizer, prepared.labels
         self.model: Bert = Bert(config).to(device)
         self.longest = window_length(run, self.model.longest_text) - 2
         self.train, self.valid = prepared.train, prepared.valid

@@ -41,7 +41,7 @@ class WindowBatch:
 
 class LanguageModelingTask(NoProbes):
     def __init__(self, run: RunConfig, prepared: PreparedTexts, device: torch.device) -> None:
-        self.run, self.device, self.tokenizer = run, device, prepared.lexicon
+        self.run, self.device, self.tokenizer = run, device, prepared.tokenizer
         model = build_model(run.model)
         self.model: LanguageModel = require_kind(model, LanguageModel, run.model, "generate text").to(device)  # type: ignore[type-abstract]
         self.lead = self.tokenizer.prompt("")  # the same prefix as in generation

@@ -112,7 +112,7 @@ def continue_run(
     else:
         folder.drop_metrics_after(0)
         listener.message("no checkpoint yet: starting from the beginning")
-    if ending := trainer.over():
+    if ending := trainer.ending():
         listener.message(f"the run is already complete ({ending}); raise {LIMITS[ending]} to continue")
         return Outcome(ending, trainer.progress.step, write_final_model(trainer))
     return finish(trainer)

@@ -152,10 +152,10 @@ class Trainer:
         """Validate and save if due; returns how the run ended, if it did."""
         train, step, ended_epoch = self.run.train, self.progress.step, self.progress.position.epoch > epoch
         saving = train.checkpoint_every > 0 and step % train.checkpoint_every == 0
-        if (step % train.validate_every == 0 if train.validate_every else ended_epoch) or self.over():
+        if (step % train.validate_every == 0 if train.validate_every else ended_epoch) or self.ending():
             self.validate(epoch)
             saving = True
-        ending = self.over() or ("interrupted" if self.interrupted else None)
+        ending = self.ending() or ("interrupted" if self.interrupted else None)
         if ending == "interrupted" and not saving:
             self.progress.interruptions.append(step)
             saving = True
@@ -246,7 +246,7 @@ class Trainer:
             shares.append(progress.seconds / (train.max_minutes * 60))
         return min(1.0, max(shares))
 
-    def over(self) -> Ending | None:
+    def ending(self) -> Ending | None:
         """The limit that the run has reached, if any."""
         train, progress = self.run.train, self.progress
         if progress.step >= train.max_steps or 0 < train.max_epochs <= progress.position.epoch:

@@ -90,7 +90,7 @@ class Masker:
 
 class MaskedLMTask(NoProbes):
     def __init__(self, run: RunConfig, config: BertConfig, prepared: PreparedTexts, device: torch.device) -> None:
-        self.run, self.device, self.tokenizer = run, device, prepared.lexicon
+        self.run, self.device, self.tokenizer = run, device, prepared.tokenizer
         self.model = Bert(config).to(device)
         self.masker = Masker(self.tokenizer, "next" in config.heads, prepared.train, run.train.mask_probability)
         length = window_length(run, self.model.longest_text) - self.masker.special

@@ -28,7 +28,7 @@ from regard.train.validation import GREEDY, evaluation_mode, mean_nll
 
 class SpanCorruptionTask(NoProbes):
     def __init__(self, run: RunConfig, prepared: PreparedTexts, device: torch.device) -> None:
-        self.run, self.device, self.tokenizer = run, device, prepared.lexicon
+        self.run, self.device, self.tokenizer = run, device, prepared.tokenizer
         self.model = translation_model(run.model).to(device)
         self.sentinels = sentinels_of(self.tokenizer)
         length = window_length(run, self.model.longest_target)

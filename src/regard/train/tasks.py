@@ -49,14 +49,14 @@ def prepare_run(
     match model:
         case T5Config() if learns_from_text(run.data):
             texts = prepare_texts(run.data, cache, say, saved_tokenizer(saved), SENTINELS)
-            return fill_sizes(run, texts.lexicon.size, texts.lexicon.size), texts
+            return fill_sizes(run, texts.tokenizer.size, texts.tokenizer.size), texts
         case TransformerConfig() | RecurrentConfig() | T5Config():
             tokenizer = None if saved is None else TokenizerPair.from_files(saved.tokenizer, saved.lowercase)
             pairs = prepare(run.data, cache, say, tokenizer)
             return fill_sizes(run, pairs.tokenizer.src.size, pairs.tokenizer.tgt.size), pairs
         case GptConfig() | DeepSeekConfig():
             texts = prepare_texts(run.data, cache, say, saved_tokenizer(saved))
-            return fill_sizes(run, texts.lexicon.size), texts
+            return fill_sizes(run, texts.tokenizer.size), texts
         case BertConfig():
             return prepare_bert(run, model, cache, say, saved)
         case ViTConfig():
@@ -72,11 +72,11 @@ def prepare_bert(
     """The task depends on the heads."""
     if "classes" in model.heads:
         labels = prepare_labels(run.data, cache, say, saved_tokenizer(saved), saved_labels(saved))
-        model = dataclasses.replace(model, n_labels=len(labels.labels), vocab_size=labels.lexicon.size)
+        model = dataclasses.replace(model, n_labels=len(labels.labels), vocab_size=labels.tokenizer.size)
         return dataclasses.replace(run, model=model), labels
     if "masked" in model.heads:
         texts = prepare_texts(run.data, cache, say, saved_tokenizer(saved))
-        return fill_sizes(run, texts.lexicon.size), texts
+        return fill_sizes(run, texts.tokenizer.size), texts
     raise ConfigError(
         f"model.heads = {list(model.heads)} has no head that Regard trains: 'masked' (and 'next') learn from running "
         f"text, 'classes' from texts with labels"

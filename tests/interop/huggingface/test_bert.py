@@ -103,21 +103,21 @@ def test_classes_and_tags(tmp_path: Path, kind: str, head: str) -> None:
     assert read_description(tmp_path / "ours").labels == tuple(NAMES.values())
 
 
-def test_blanks_are_filled_as_there(tmp_path: Path) -> None:
+def test_masks_are_filled_as_in_transformers(tmp_path: Path) -> None:
     theirs, _ = load(tmp_path, "BertForMaskedLM")
     text = "今天[MASK]气很[MASK]!"
     tokenizer = transformers.BertTokenizer.from_pretrained(tmp_path / "hf")
     inputs = tokenizer(text, return_tensors="pt")
     with torch.no_grad():
         expected = theirs(**inputs).logits[0].softmax(dim=-1)
-    blanks = TextEncoder(tmp_path / "ours").fill(text, n=3).masks
-    assert [blank.position for blank in blanks] == [2, 5]
-    for blank in blanks:
-        for candidate in blank.candidates:
-            probability = expected[blank.position + 1, PIECES.index(candidate.piece)]
+    masks = TextEncoder(tmp_path / "ours").fill(text, n=3).masks
+    assert [mask.position for mask in masks] == [2, 5]
+    for mask in masks:
+        for candidate in mask.candidates:
+            probability = expected[mask.position + 1, PIECES.index(candidate.piece)]
             assert candidate.probability == pytest.approx(float(probability), abs=1e-5)
-        best = expected[blank.position + 1, 5 : len(PIECES)].max()
-        assert blank.candidates[0].probability == pytest.approx(float(best), abs=1e-5)
+        best = expected[mask.position + 1, 5 : len(PIECES)].max()
+        assert mask.candidates[0].probability == pytest.approx(float(best), abs=1e-5)
 
 
 def test_vocabularies_of_both_kinds(tmp_path: Path) -> None:
