@@ -201,6 +201,7 @@ def test_missing_published_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         f"Set REGARD_DATA to the folder that contains x/a.tsv (it is {tmp_path})",
     ]
     monkeypatch.delenv("REGARD_DATA")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "empty"))
     with pytest.raises(DataError) as raised:
         check([corpus])
     assert str(raised.value).split("\n  ") == [
@@ -212,6 +213,7 @@ def test_missing_published_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_every_kind_of_corpus_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REGARD_DATA", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", "/nowhere")
     said = "REGARD_DATA is not set\n  Corpus: poems\n"
     with pytest.raises(DataError, match=said):
         list(read_texts(CorpusConfig(text="${REGARD_DATA}/a.txt", about="poems")))
@@ -232,6 +234,7 @@ def test_expand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORPUS", "c")
     assert expand("${REGARD_DATA}/$CORPUS/a.gz") == Path("/data/c/a.gz")
     monkeypatch.delenv("REGARD_DATA")
+    monkeypatch.setenv("XDG_DATA_HOME", "/nowhere")
     with pytest.raises(DataError, match="needs the environment variable REGARD_DATA, which is not set"):
         expand("${REGARD_DATA}/a")
     monkeypatch.delenv("CORPUS")

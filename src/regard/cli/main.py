@@ -26,7 +26,7 @@ COMMANDS = (
     *("translate", "explore", "explain", "attention"),
     *("generate", "fill", "classify"),
     *("train", "evaluate", "score", "tokenize", "average", "shortlist", "plot", "params", "config", "doctor"),
-    *("models", "import", "export", "completion"),
+    *("models", "data", "import", "export", "completion"),
 )
 
 

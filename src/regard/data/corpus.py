@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from regard.config import CorpusConfig, DataConfig
 from regard.data.lines import read_lines
+from regard.data.published import VARIABLE as DATA_VARIABLE
+from regard.data.published import data_folder, published_corpora
 from regard.data.toy import toy_pairs
 from regard.errors import ConfigError, DataError
 
@@ -129,13 +131,20 @@ def expand(path: str) -> Path:
     """A path with its ${VARIABLES} and ~ expanded."""
     if name := unset_variable(path):
         raise DataError(f"{path} needs the environment variable {name}, which is not set: export {name}=…")
-    return Path(_VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], path)).expanduser()
+    return Path(_VARIABLE.sub(lambda match: value_of(match[1] or match[2]), path)).expanduser()
+
+
+def value_of(variable: str) -> str:
+    """The value of an environment variable; REGARD_DATA has a default once that folder is there."""
+    if variable == DATA_VARIABLE and (folder := data_folder()).is_dir():
+        return str(folder)
+    return os.environ.get(variable, "")
 
 
 def unset_variable(path: str) -> str | None:
     """The first of the path's variables that is not set or empty."""
     names = (braced or bare for braced, bare in _VARIABLE.findall(path))
-    return next((name for name in names if not os.environ.get(name)), None)
+    return next((name for name in names if not value_of(name)), None)
 
 
 def corpus_path(corpus: CorpusConfig, name: str) -> Path:
@@ -162,9 +171,15 @@ def describe_missing(corpus: CorpusConfig, name: str, problem: str) -> str:
         below, now = _VARIABLE.sub("", name).lstrip("/"), os.environ.get(variables[0])
         state = f"it is {now}" if now else f"export {variables[0]}=/path/to/data"
         lines.append(f"Set {variables[0]} to the folder that contains {below} ({state})")
+        if variables[0] == DATA_VARIABLE and below.split("/")[0] in downloadable():
+            lines.append(f"Or download the corpus: regard data get {below.split('/')[0]}")
     else:
         lines.append("Correct the path in the recipe; a relative path is relative to the recipe")
     return "\n  ".join(lines)
+
+
+def downloadable() -> set[str]:
+    return {corpus.name for corpus in published_corpora() if corpus.files}
 
 
 def _aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:

@@ -1,0 +1,44 @@
+"""`regard data`: what it lists, and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.data.published import published_corpora
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def test_the_list_names_every_corpus_and_what_is_here(regard: Any, tmp_path: Path) -> None:
+    (tmp_path / "lm-tang-poems").mkdir()
+    rows = regard("data", "list").out.splitlines()
+    for corpus in published_corpora():
+        assert any(row.startswith(corpus.name) for row in rows)
+    [poems] = [row for row in rows if row.startswith("lm-tang-poems")]
+    assert " here " in poems
+    [captions] = [row for row in rows if row.startswith("multi30k")]
+    assert "regard data get" in captions
+
+
+def test_the_path_of_a_corpus(regard: Any, tmp_path: Path) -> None:
+    assert regard("data", "path").out == f"{tmp_path}\n"
+    missing = regard("data", "path", "multi30k")
+    assert missing.code == 3
+    assert "regard data get multi30k downloads the corpus" in missing.err
+    (tmp_path / "multi30k").mkdir()
+    assert regard("data", "path", "multi30k").out == f"{tmp_path / 'multi30k'}\n"
+
+
+def test_what_cannot_be_downloaded_is_refused(regard: Any) -> None:
+    unknown, refused = regard("data", "get", "multi3k"), regard("data", "get", "tatoeba-zh-en")
+    assert (unknown.code, refused.code) == (2, 2)
+    assert "did you mean 'multi30k'" in unknown.err
+    assert "put together from several files of its source" in refused.err
+    assert "CC-BY 2.0 FR" in refused.err
