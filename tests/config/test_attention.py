@@ -11,6 +11,7 @@ from regard.errors import ConfigError
 
 LINFORMER = {"kind": "linformer"}
 WINDOW = {"kind": "window"}
+LSH = {"kind": "lsh"}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "linformer in a decoder": (
         {"family": "gpt", "attention": LINFORMER},
@@ -80,6 +81,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"family": "vit", "attention": {"kind": "block", "length": 32}},
         "model.attention.length = 32 is less than the 50 tokens",
     ),
+    "lsh as cross-attention": (
+        {"cross_attention": LSH},
+        "model.cross_attention.kind = 'lsh' cannot be used as cross attention, only as encoder or decoder",
+    ),
+    "lsh with alibi": (
+        {"decoder_attention": LSH, "position": "alibi"},
+        "model.decoder_attention.kind = 'lsh' cannot have positions that act on the scores",
+    ),
+    "lsh in t5": ({"family": "t5", "attention": LSH}, "cannot have positions that act on the scores"),
+    "odd buckets": ({"attention": {"kind": "lsh", "n_buckets": 5}}, "n_buckets = 5 must be 1 or even"),
     "span": (
         {"family": "gpt", "attention": {"kind": "adaptive_span", "max_span": 8, "initial_span": 9}},
         "initial_span = 9 is more than max_span = 8",
@@ -105,6 +116,8 @@ def test_what_cannot_be_is_refused(name: str) -> None:
         {"family": "gpt", "n_layers": 2, "attention": {"kind": "window", "window": [4, 8]}},
         {"family": "t5", "attention": {"kind": "blockwise"}},
         {"family": "bert", "attention": LINFORMER},
+        {"family": "gpt", "attention": {"kind": "lsh", "n_buckets": 1}},
+        {"attention": LSH, "decoder_attention": LSH, "position": "rotary"},
         {"family": "vit", "attention": {"kind": "block", "length": 64}},
         {
             "attention": LINFORMER,

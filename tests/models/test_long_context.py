@@ -17,6 +17,7 @@ from regard.config import (
     DecodeConfig,
     GptConfig,
     LinformerConfig,
+    LshAttentionConfig,
     SparseAttentionConfig,
     TransformerConfig,
     ViTConfig,
@@ -41,6 +42,7 @@ WINDOW = WindowAttentionConfig(window=(3,), n_global_tokens=1)
 SPAN = AdaptiveSpanConfig(max_span=8, initial_span=3, ramp=2)
 LOCAL = SparseAttentionConfig(("local",), stride=3)
 FIXED = SparseAttentionConfig(("fixed",), stride=4, summary_columns=1)
+LSH = LshAttentionConfig(n_buckets=4, chunk=2, n_rounds=2)
 DECODERS = {"window": WINDOW, "local": LOCAL, "fixed": FIXED, "adaptive_span": SPAN}
 
 
@@ -69,6 +71,15 @@ def test_a_text_of_any_length_is_generated_in_bounded_memory(name: str) -> None:
     torch.testing.assert_close(torch.cat(steps, dim=1), model.hidden(ids_RL), rtol=0, atol=1e-10)
     seen = {"window": 4, "local": 4, "fixed": 4 + length // 4, "adaptive_span": 8}
     assert largest <= 2 * seen[name] + 1
+
+
+def test_lsh_generates_what_it_computes_at_once() -> None:
+    model, length = gpt(LSH), 60
+    ids_RL = torch.randint(11, (2, length), generator=torch.Generator().manual_seed(2))
+    state = model.begin(2, 200)
+    steps = [model.read(ids_RL[:, :20], state)]
+    steps += [model.read(ids_RL[:, position : position + 1], state) for position in range(20, length)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), model.hidden(ids_RL), rtol=0, atol=1e-10)
 
 
 def test_windows_and_patterns_go_by_layer() -> None:
@@ -142,11 +153,15 @@ class Uncached(nn.Module):
         return self.model(src_BM, tgt_BL)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", [*DECODERS, "lsh"])
 def test_a_search_prunes_and_reorders_its_caches_and_the_engine_leaves_it_alone(name: str) -> None:
     sizes: dict[str, Any] = {"n_encoder_layers": 1, "n_decoder_layers": 2, "src_vocab_size": 30, "tgt_vocab_size": 30}
     torch.manual_seed(3)
-    model = Transformer(TransformerConfig(**SIZES, **sizes, decoder_attention=DECODERS[name])).double().eval()
+    model = (
+        Transformer(TransformerConfig(**SIZES, **sizes, decoder_attention={**DECODERS, "lsh": LSH}[name]))
+        .double()
+        .eval()
+    )
     assert build_engine(model.requires_grad_(False), "float32") is None
     sources, cpu = [[5, 6, 7, 8, 13], [4, 6, 23]], torch.device("cpu")
     cached, uncached = (
@@ -176,6 +191,7 @@ def test_one_length_projection_for_all_layers_is_stored_once() -> None:
         (BlockwiseAttentionConfig(), 0),
         (WINDOW, 2 * (3 * 8 * 8 + 3 * 8)),
         (BlockAttentionConfig(length=16), 0),
+        (LSH, -2 * (8 * 8 + 8)),  # keys are queries
         (LinformerConfig(length=16, projected_length=4, sharing="none"), 2 * 2 * 2 * 4 * 16),
         (LinformerConfig(length=16, projected_length=4, sharing="head"), 2 * 2 * 4 * 16),
         (LinformerConfig(length=16, projected_length=4, sharing="kv"), 2 * 4 * 16),

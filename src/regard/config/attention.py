@@ -146,6 +146,26 @@ class LinformerConfig:
     sharing: ProjectionSharing = "head"
 
 
+@dataclass(frozen=True)
+class LshAttentionConfig:
+    """Reformer's LSH attention: queries are keys, and a token sees tokens of the same hash."""
+
+    roles: ClassVar[tuple[AttentionRole, ...]] = ("encoder", "decoder")
+    kind: Literal["lsh"] = field(default="lsh", kw_only=True)
+    n_buckets: int = setting(32, low=1)  # 1, or an even number; the paper's choice is 2 · length / chunk
+    chunk: int = setting(64, low=1)  # tokens of a bucket; a token sees its own chunk and the one before
+    n_rounds: int = setting(4, low=1)  # of hashing; seen is what any round sees
+    evaluation_rounds: int = setting(0, low=0)  # 0: as many as in training
+    hash_seed: int = setting(0, low=0, below=2**32)  # of the hashes outside of training
+
+    def __post_init__(self) -> None:
+        if self.n_buckets > 1 and self.n_buckets % 2:
+            raise ConfigError(
+                f"model.attention.n_buckets = {self.n_buckets} must be 1 or even: a rotation has two buckets per "
+                "dimension"
+            )
+
+
 AttentionConfig = (
     FullAttention
     | LatentAttentionConfig
@@ -155,6 +175,7 @@ AttentionConfig = (
     | BlockAttentionConfig
     | AdaptiveSpanConfig
     | LinformerConfig
+    | LshAttentionConfig
 )
 FULL_ATTENTION = FullAttention()  # the default of every model with multi-head attention
 

@@ -22,6 +22,7 @@ from regard.config.attention import (
     BlockwiseAttentionConfig,
     FullAttention,
     LinformerConfig,
+    LshAttentionConfig,
     SparseAttentionConfig,
     WindowAttentionConfig,
 )
@@ -82,6 +83,10 @@ ATTENTIONS: Table = {
     BlockAttentionConfig: {"kind": ("block",), **any_value("length", "n_blocks", "shifts")},
     AdaptiveSpanConfig: {"kind": ("adaptive_span",), **any_value("max_span", "initial_span", "ramp", "span_loss")},
     LinformerConfig: {"kind": ("linformer",), **any_value("length", "projected_length", "sharing")},
+    LshAttentionConfig: {
+        "kind": ("lsh",),
+        **any_value("n_buckets", "chunk", "n_rounds", "evaluation_rounds", "hash_seed"),
+    },
 }
 FEED_FORWARDS = ("relu", "gelu", "gelu_tanh", "swish", "swiglu", "geglu")
 # Every setting of experts; a consumer that does not support ffn = "moe" states them too, as they have no effect there.

@@ -16,6 +16,7 @@ from regard.config.attention import (
     FullAttention,
     LatentAttentionConfig,
     LinformerConfig,
+    LshAttentionConfig,
     SparseAttentionConfig,
     WindowAttentionConfig,
     check_role,
@@ -25,6 +26,7 @@ from regard.core.attention.block import BlockAttention
 from regard.core.attention.blockwise import BlockwiseAttention
 from regard.core.attention.latent import LatentAttention
 from regard.core.attention.linformer import Linformer
+from regard.core.attention.lsh import LshAttention
 from regard.core.attention.multi_head import MultiHeadAttention
 from regard.core.attention.sparse import SparseAttention
 from regard.core.attention.window import WindowAttention
@@ -71,6 +73,8 @@ def build_attention(
             return AdaptiveSpanAttention(d_model, n_heads, dropout, config=config, **shape)
         case LinformerConfig():
             return Linformer(d_model, n_heads, dropout, config=config, **shape)
+        case LshAttentionConfig():
+            return LshAttention(d_model, n_heads, dropout, config=config, layer=layer, **shape)
         case _:
             assert_never(config)
 
