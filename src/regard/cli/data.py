@@ -26,7 +26,12 @@ def command() -> None:
 
 @command.command("list")
 def list_() -> None:
-    """List the corpora: source, licence, size, and which of them are there."""
+    """List the corpora: source, licence, size, and which of them are there.
+
+    \b
+    Examples:
+      regard data list
+    """
     from regard.cli.params import open_console, rendered
 
     click.echo(rendered(open_console(), table_of_corpora()), nl=False)
@@ -58,7 +63,12 @@ def get(name: str) -> None:
 @command.command("path")
 @click.argument("name", required=False)
 def path(name: str | None) -> None:
-    """Print the folder of the corpora, or of one that is there."""
+    """Print the folder of the corpora, or of one that is there.
+
+    \b
+    Examples:
+      regard data path multi30k
+    """
     from regard.data.published import data_folder, find_corpus
     from regard.errors import DataError
 
