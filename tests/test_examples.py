@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-# What each script must print. The two that train do so for three steps.
+# What each script must print. Those that train do so for three steps.
 EXPECTED = {
     "translate.py": ([], ["I love you.", "图书馆在哪里？"]),
     "train_toy.py": (["--steps", "3"], ["red green blue  →"]),
     "attention_weights.py": ([], ["decoder.0.cross.weights  (4, ", "row 0 sums to 1.0"]),
     "switch_off_head.py": ([], ["unchanged", "decoder.2.cross head 3"]),
     "generate_text.py": (["--steps", "3"], ["sampled:"]),
+    "train_long_text.py": (["--steps", "2"], ["tokens on 1 rank(s)", "sampled:"]),
 }
 
 

@@ -37,6 +37,12 @@ class TrainingDiverged(RegardError):  # noqa: N818
     code = 6
 
 
+class LostRank(RegardError):  # noqa: N818
+    """A process of a distributed training run has ended, or does not answer."""
+
+    code = 9
+
+
 class NotTranslated(RegardError):  # noqa: N818
     """The command did its work, but some lines had to be copied without translation."""
 

@@ -15,6 +15,7 @@ AttentionRole = Literal["encoder", "decoder", "cross"]
 SparsePattern = Literal["local", "strided", "fixed"]
 SparseCombination = Literal["heads", "merged", "layers"]
 SUMMARY_COLUMNS = 8  # the default
+RingLayout = Literal["contiguous", "zigzag"]
 ProjectionSharing = Literal["none", "head", "kv", "layer"]
 
 
@@ -166,6 +167,16 @@ class LshAttentionConfig:
             )
 
 
+@dataclass(frozen=True)
+class RingAttentionConfig:
+    """Ring attention: blockwise attention over a text that is cut among processes."""
+
+    roles: ClassVar[tuple[AttentionRole, ...]] = ("encoder", "decoder", "cross")
+    kind: Literal["ring"] = field(default="ring", kw_only=True)
+    block: int = setting(512, low=1)  # tokens
+    layout: RingLayout = "zigzag"  # zigzag: equal work under a causal mask
+
+
 AttentionConfig = (
     FullAttention
     | LatentAttentionConfig
@@ -176,6 +187,7 @@ AttentionConfig = (
     | AdaptiveSpanConfig
     | LinformerConfig
     | LshAttentionConfig
+    | RingAttentionConfig
 )
 FULL_ATTENTION = FullAttention()  # the default of every model with multi-head attention
 
@@ -231,4 +243,4 @@ def check_count(name: str, count: int, wanted: int, things: str) -> None:
 
 def feed_forward_block(attention: AttentionConfig) -> int:
     """In how many tokens at a time the feed-forward networks beside it are computed; 0: all at once."""
-    return attention.block if isinstance(attention, BlockwiseAttentionConfig) else 0
+    return attention.block if isinstance(attention, BlockwiseAttentionConfig | RingAttentionConfig) else 0

@@ -23,6 +23,7 @@ from regard.config.attention import (
     FullAttention,
     LinformerConfig,
     LshAttentionConfig,
+    RingAttentionConfig,
     SparseAttentionConfig,
     WindowAttentionConfig,
 )
@@ -87,6 +88,7 @@ ATTENTIONS: Table = {
         "kind": ("lsh",),
         **any_value("n_buckets", "chunk", "n_rounds", "evaluation_rounds", "hash_seed"),
     },
+    RingAttentionConfig: {"kind": ("ring",), **any_value("block", "layout")},
 }
 FEED_FORWARDS = ("relu", "gelu", "gelu_tanh", "swish", "swiglu", "geglu")
 # Every setting of experts; a consumer that does not support ffn = "moe" states them too, as they have no effect there.

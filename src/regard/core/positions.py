@@ -22,12 +22,16 @@ from torch import Tensor, nn
 
 from regard.config import Position
 from regard.core.rotation import fits, rotate
+from regard.core.sharding import token_positions
 
 YARN_BETA_FAST, YARN_BETA_SLOW = 32, 1  # full rotations within `original_length`
 
 
 class Positions(nn.Module):
-    """No positional encoding; the base class of the others. `start` is the position of the first token."""
+    """No positional encoding; the base class of the others. `start` is the position of the first token.
+
+    Of a text that is cut among ranks, the positions are those in the whole text (sharding.py).
+    """
 
     def add(self, x_BLD: Tensor, start: int) -> Tensor:
         return x_BLD
@@ -60,11 +64,11 @@ class SinusoidalPositions(Positions):
         self.register_buffer("table_LD", sinusoids(256, d_model).float(), persistent=False)
 
     def add(self, x_BLD: Tensor, start: int) -> Tensor:
-        end = start + x_BLD.shape[1]
+        where, end = token_positions(start, x_BLD.shape[1])
         if end > len(self.table_LD):
             grown = sinusoids(max(end, 2 * len(self.table_LD)), x_BLD.shape[2])
             self.table_LD = grown.to(self.table_LD)
-        return x_BLD + self.table_LD[start:end].to(x_BLD.dtype)
+        return x_BLD + self.table_LD[where].to(x_BLD.dtype)
 
 
 class LearnedPositions(Positions):
@@ -75,9 +79,9 @@ class LearnedPositions(Positions):
         self.table_LD = nn.Parameter(torch.zeros(max_positions, d_model))
 
     def add(self, x_BLD: Tensor, start: int) -> Tensor:
-        end = start + x_BLD.shape[1]
+        where, end = token_positions(start, x_BLD.shape[1])
         self.check(end)
-        return x_BLD + self.table_LD[start:end].to(x_BLD.dtype)
+        return x_BLD + self.table_LD[where].to(x_BLD.dtype)
 
     def check(self, length: int) -> None:
         if length > len(self.table_LD):
@@ -124,7 +128,8 @@ class RotaryPositions(Positions):
 
     def rotate(self, x_BHLK: Tensor, start: int) -> Tensor:
         exact = torch.promote_types(x_BHLK.dtype, torch.float32)
-        position_L = torch.arange(start, start + x_BHLK.shape[2], device=x_BHLK.device, dtype=exact)
+        where, end = token_positions(start, x_BHLK.shape[2])
+        position_L = torch.arange(end, device=x_BHLK.device, dtype=exact)[where]
         cos_LK, sin_LK = self.cos_sin(position_L)
         return (rotate if fits(x_BHLK) else rotate_plainly)(x_BHLK, cos_LK, sin_LK)
 

@@ -28,6 +28,7 @@ from regard.config.attention import (
     LatentAttentionConfig,
     LinformerConfig,
     LshAttentionConfig,
+    RingAttentionConfig,
     SparseAttentionConfig,
     WindowAttentionConfig,
 )
@@ -185,6 +186,7 @@ KINDS = {
     "lsh": Kind(
         LSH(n_buckets=4, chunk=2, n_rounds=2), SELF, TAPS, with_keys_from_queries, LSH(n_buckets=1, chunk=6, n_rounds=1)
     ),
+    "ring": Kind(RingAttentionConfig(block=2), (*SELF, CROSS), TAPS, as_it_is),  # on one rank; test_ring.py has more
 }
 # Other settings of the same kinds, by name and number.
 VARIANTS = {
@@ -405,7 +407,7 @@ def test_gradients_equal_finite_differences(kind: Kind) -> None:
 
 def test_models_build_attention_through_build_attention_only() -> None:
     """No file under models/ constructs an attention module or its cache itself."""
-    kinds = {"MultiHead", "Latent", "Blockwise", "Window", "Sparse", "Block", "AdaptiveSpan", "Lsh"}
+    kinds = {"MultiHead", "Latent", "Blockwise", "Window", "Sparse", "Block", "AdaptiveSpan", "Lsh", "Ring"}
     constructors = {f"{kind}Attention" for kind in kinds} | {"Linformer", "GrowingCache", "PrunedCache", "LatentCache"}
     constructors.add("HashedCache")
     files = sorted(Path(regard.models.__file__ or "").parent.glob("*.py"))

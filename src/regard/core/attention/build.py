@@ -17,6 +17,7 @@ from regard.config.attention import (
     LatentAttentionConfig,
     LinformerConfig,
     LshAttentionConfig,
+    RingAttentionConfig,
     SparseAttentionConfig,
     WindowAttentionConfig,
     check_role,
@@ -28,6 +29,7 @@ from regard.core.attention.latent import LatentAttention
 from regard.core.attention.linformer import Linformer
 from regard.core.attention.lsh import LshAttention
 from regard.core.attention.multi_head import MultiHeadAttention
+from regard.core.attention.ring import RingAttention
 from regard.core.attention.sparse import SparseAttention
 from regard.core.attention.window import WindowAttention
 from regard.core.positions import RotaryPositions
@@ -75,6 +77,8 @@ def build_attention(
             return Linformer(d_model, n_heads, dropout, config=config, **shape)
         case LshAttentionConfig():
             return LshAttention(d_model, n_heads, dropout, config=config, layer=layer, **shape)
+        case RingAttentionConfig():
+            return RingAttention(d_model, n_heads, dropout, block=config.block, layout=config.layout, **shape)
         case _:
             assert_never(config)
 
