@@ -95,13 +95,14 @@ def describe_machine() -> dict[str, Any]:
     from regard.cli.doctor import machine
     from regard.core.precision import cpu_matrix_units
     from regard.kernels.loader import library
+    from regard.kernels.training import TRAINING
 
     return {
         **machine(),
         "cpu": cpu_name(),
         "matrix_units": cpu_matrix_units() or None,
         "threads": torch.get_num_threads(),
-        "native_kernels": library() is not None,
+        "native_kernels": library(TRAINING) is not None,
         **{package: version(package) for package in PACKAGES},
     }
 

@@ -32,6 +32,7 @@ from regard.core.rotation import rotate
 from regard.data.batches import alike_together, cut_to_budget
 from regard.kernels.loader import library
 from regard.kernels.memory import M_MMAP_MAX, M_TOP_PAD, M_TRIM_THRESHOLD, keep_freed_memory, region
+from regard.kernels.training import TRAINING
 from regard.train.loss_kernels import native_slice_loss, plain
 
 ELEMENTS, ROWS, VOCABULARY = 4096 * 2048, 256, 10_000
@@ -54,7 +55,7 @@ def compare_losses(rows: int, vocabulary: int, repeats: int) -> Comparison:
     logits = (torch.randn(rows, vocabulary) * 3).bfloat16()
     targets = torch.randint(vocabulary, (rows,))
     works: dict[str, Callable[[], object]] = {"PyTorch's operators": lambda: plain(logits.clone(), targets, 0.9)}
-    native = library()
+    native = library(TRAINING)
     if native is not None:
         works["regard C++"] = lambda: native_slice_loss(native, logits.clone(), targets, 0.9, 0.0)
     what = f"loss and gradient of {rows} x {vocabulary:,} bf16 logits"
@@ -74,7 +75,7 @@ def compare_linears(tokens: int, width: int, repeats: int) -> Comparison:
     def all_products(in_int8: bool) -> Callable[[], object]:
         return lambda: torch.autograd.grad(linear(x, weight, bias, in_int8), leaves, grad)
 
-    works = {"bf16": all_products(False)} | ({} if library() is None else {"regard int8": all_products(True)})
+    works = {"bf16": all_products(False)} | ({} if library(TRAINING) is None else {"regard int8": all_products(True)})
     what = f"linear map of {tokens:,} x {width} to {4 * width:,}, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "bf16", less_is_better=True)
 
@@ -107,7 +108,7 @@ def compare_attentions(tokens: int, width: int, repeats: int) -> Comparison:
         "PyTorch's fused": attend(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, mask, 0.1)),
         "written out": attend(lambda q, k, v: reference_attention(q, k, v, mask, scale, dropout=dropout)[0]),
     }
-    if library() is not None:
+    if library(TRAINING) is not None:
         works["regard C++"] = attend(lambda q, k, v: short_attention(q, k, v, mask, scale, dropout.p))
     what = f"attention in {len(qkv):,} sentences of {LENGTH} tokens, bf16, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's fused", less_is_better=True)
@@ -127,7 +128,7 @@ def compare_rotations(tokens: int, width: int, repeats: int) -> Comparison:
         return forward_backward(forward)
 
     works = {"PyTorch's operators": turn(rotate_plainly)}
-    if library() is not None:
+    if library(TRAINING) is not None:
         works["regard C++"] = turn(rotate)
     what = f"rotary positions of {tokens:,} x {width} bf16 numbers, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)
@@ -141,7 +142,7 @@ def compare_activations(tokens: int, width: int, repeats: int) -> Comparison:
         "PyTorch's operators": forward_backward(lambda: F.dropout(F.relu(x), 0.1)),
         "one after the other": forward_backward(lambda: dropout(F.relu(x))),
     }
-    if library() is not None:
+    if library(TRAINING) is not None:
         works["regard C++"] = forward_backward(lambda: relu_dropout(x, dropout.p))
     what = f"ReLU and dropout of {tokens:,} x {4 * width} bf16 numbers, forward and backward"
     return Comparison(what, "ms", milliseconds_in_turn(works, repeats), "PyTorch's operators", less_is_better=True)

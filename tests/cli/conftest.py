@@ -15,6 +15,7 @@ import torch
 from regard.cli.main import main
 from regard.config import DecodeConfig, TransformerConfig
 from regard.kernels import bindings, loader, memory
+from regard.kernels.training import TRAINING
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
 from regard.models.transformer import Transformer
@@ -47,8 +48,8 @@ def _one_thread() -> Iterator[None]:
 def _compiled() -> None:
     """The kernels are there before any command runs, which would else say that it compiles them."""
     with suppress(loader.NoKernelsError):
-        loader.load()  # in the cache that `doctor` looks into
-    loader.library()  # and in this process, by the calls that commands make, whatever cache a test may choose
+        loader.load(TRAINING)  # in the cache that `doctor` looks into
+    loader.library(TRAINING)  # and in this process, by the calls that commands make, whatever cache a test may choose
     loader.library(bindings.ENGINE)
     memory.region()
 

@@ -25,6 +25,7 @@ from regard.core.int8 import (
 )
 from regard.core.linear import Linear, linear
 from regard.kernels.loader import library
+from regard.kernels.training import TRAINING
 
 DTYPES = (torch.float32, torch.bfloat16)
 MOST = 126.99  # what the largest of a line becomes, as in gemm_pack.h
@@ -32,7 +33,7 @@ MOST = 126.99  # what the largest of a line becomes, as in gemm_pack.h
 
 @pytest.fixture(autouse=True)
 def _compiled() -> None:
-    assert library() is not None, "this test needs a C++ compiler"
+    assert library(TRAINING) is not None, "this test needs a C++ compiler"
 
 
 def numbers(packed: Packed, left: bool) -> Tensor:

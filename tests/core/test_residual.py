@@ -11,11 +11,12 @@ from torch import Tensor
 from regard.core.residual import Residual
 from regard.core.taps import hook_taps
 from regard.kernels.loader import library
+from regard.kernels.training import TRAINING
 
 
 @pytest.fixture(autouse=True)
 def _compiled() -> None:
-    assert library() is not None, "this test needs a C++ compiler"
+    assert library(TRAINING) is not None, "this test needs a C++ compiler"
 
 
 def both(block: Residual, x: Tensor, change: Tensor, weight: Tensor) -> tuple[list[Tensor], list[Tensor]]:

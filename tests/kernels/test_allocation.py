@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from regard.core.int8 import Packed
-from regard.kernels.bindings import AttentionCall, AttentionMask, HeadRows, PackedMatrix
-from regard.kernels.loader import NativeLibrary, kernel, library
+from regard.kernels.loader import NativeLibrary, library
+from regard.kernels.training import TRAINING, AttentionCall, AttentionMask, HeadRows, PackedMatrix, kernel
 
 ABSURD = 2**50  # numbers; more than any machine can address
 
 
 @pytest.fixture(autouse=True, name="native")
 def _native() -> NativeLibrary:
-    native = library()
+    native = library(TRAINING)
     assert native is not None, "this test needs a C++ compiler"
     return native
 
@@ -68,7 +68,8 @@ OUT_OF_MEMORY = """
 import resource, torch
 from pathlib import Path
 from regard.kernels.loader import library
-native = library()
+from regard.kernels.training import TRAINING
+native = library(TRAINING)
 logits, targets, row = torch.zeros(1, 30_000_000), torch.zeros(1, dtype=torch.int64), torch.zeros(1)
 call = lambda: native["loss_float32"](logits, targets, 1.0, row, row, 1, logits.shape[1])
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.kernels import loader
-from regard.kernels.bindings import ENGINE, MEMORY, TRAINING, BeamCall, Library, PackedMatrix
+from regard.kernels.bindings import ENGINE, BeamCall, Library
 from regard.kernels.compiler import find_compiler, fingerprint
 from regard.kernels.loader import NativeLibrary, NoKernelsError, RefusedLibraryError, library, load
+from regard.kernels.training import MEMORY, TRAINING, PackedMatrix, kernel
 
 Ask = Callable[[NativeLibrary | None], int]
 
@@ -26,7 +26,7 @@ def test_several_threads_may_compile_at_once(answer: Library, cache: Path, ask: 
         found = list(pool.map(library, [answer] * 4))
     assert [ask(native) for native in found] == [42] * 4
     assert library(answer) is not None
-    assert [path.name for path in cache.iterdir()] == [fingerprint(answer.source, find_compiler())]
+    assert [path.name for path in cache.iterdir()] == [fingerprint(answer, find_compiler())]
 
 
 def test_compiling_is_logged_when_it_happens(answer: Library, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -47,9 +47,9 @@ def test_what_does_not_compile_leaves_nothing(answer: Library, cache: Path, capl
 
 def test_another_c_library_has_kernels_of_its_own(answer: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two containers may share a home, a processor and the name of the compiler."""
-    here = fingerprint(answer.source, "g++")
+    here = fingerprint(answer, "g++")
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "0.1"))
-    assert fingerprint(answer.source, "g++") != here
+    assert fingerprint(answer, "g++") != here
 
 
 def test_why_there_are_none(answer: Library, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ WRONG_CALLS = {
 
 @pytest.mark.parametrize("how", WRONG_CALLS)
 def test_a_wrong_argument_raises(how: str) -> None:
-    native = library()
+    native = library(TRAINING)
     assert native is not None, "this test needs a C++ compiler"
     x = torch.ones(2, 3)
     with pytest.raises(ctypes.ArgumentError):
@@ -177,9 +177,9 @@ def test_a_wrong_argument_raises(how: str) -> None:
 
 
 def test_too_few_arguments_raise() -> None:
-    assert library() is not None, "this test needs a C++ compiler"
+    assert library(TRAINING) is not None, "this test needs a C++ compiler"
     with pytest.raises(TypeError, match="at least 5 arguments"):
-        loader.kernel("relu_dropout_backward", torch.float32)()
+        kernel("relu_dropout_backward", torch.float32)()
 
 
 def test_a_structure_for_another_raises() -> None:

@@ -18,6 +18,7 @@ from regard.core.residual import Residual
 from regard.core.rotation import rotate
 from regard.core.taps import hook_taps
 from regard.kernels.loader import library
+from regard.kernels.training import TRAINING
 from regard.train.loss_kernels import native_slice_loss, paired_slice_loss, plain
 
 NAN, INF = math.nan, math.inf
@@ -27,7 +28,7 @@ dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=[
 
 @pytest.fixture(autouse=True)
 def _compiled() -> None:
-    assert library() is not None, "this test needs a C++ compiler"
+    assert library(TRAINING) is not None, "this test needs a C++ compiler"
 
 
 def check_same(ours: Tensor | None, theirs: Tensor | None, tolerance: float) -> None:
@@ -77,7 +78,7 @@ def test_attention_to_nothing(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("strength", [0.0, 1.5])
 @pytest.mark.parametrize("wrong", [NAN, INF])
 def test_loss(dtype: torch.dtype, size: int, strength: float, wrong: float) -> None:
-    native = library()
+    native = library(TRAINING)
     assert native is not None
     torch.manual_seed(2)
     logits, targets = torch.randn(6, size).to(dtype), torch.randint(size, (6,))
@@ -93,7 +94,7 @@ def test_loss(dtype: torch.dtype, size: int, strength: float, wrong: float) -> N
 
 @dtypes
 def test_loss_of_a_row_without_any_probability(dtype: torch.dtype) -> None:
-    native = library()
+    native = library(TRAINING)
     assert native is not None
     logits = torch.full((1, 50), -INF, dtype=dtype)
     theirs = plain(logits.clone(), torch.tensor([3]), 1.0)

@@ -28,7 +28,7 @@ NOT_USED = "the cache of compiled kernels is not used: "
 
 
 def key_of(answer: Library) -> str:
-    return fingerprint(answer.source, find_compiler())
+    return fingerprint(answer, find_compiler())
 
 
 def modes(folder: Path) -> set[int]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
-from regard.kernels.bindings import ENGINE, MEMORY, TRAINING, Library
+from regard.kernels.bindings import ENGINE, Library
 from regard.kernels.compiler import find_compiler, fingerprint
 from regard.kernels.loader import NoKernelsError, library, load
 from regard.kernels.self_test import compare
 from regard.kernels.store import kernels_folder, open_library
+from regard.kernels.training import MEMORY, TRAINING
 from regard.kernels.trial import try_in_child
 
 FAILURES = {
@@ -41,7 +42,7 @@ def test_a_library_that_computes_wrongly_is_refused(cache: Path, tmp_path: Path)
     # Without optimisation, since it need not be fast.
     source.write_text(wrong, "utf-8")
     wrong_library = Library(source, TRAINING.functions, TRAINING.structures, flags=("-O0",))
-    with pytest.raises(NoKernelsError, match=r"fails its self-test: an int8 product differs by .* PyTorch computes"):
+    with pytest.raises(NoKernelsError, match=r"fails its self-test: an int8 product differs by .* expected result"):
         load(wrong_library)
     assert list(cache.iterdir()) == []
 
@@ -49,7 +50,7 @@ def test_a_library_that_computes_wrongly_is_refused(cache: Path, tmp_path: Path)
 @pytest.mark.parametrize("whole", [TRAINING, ENGINE, MEMORY])
 def test_the_libraries_of_the_package_pass(whole: Library) -> None:
     assert library(whole) is not None, "this test needs a C++ compiler"
-    handle = open_library(kernels_folder(), fingerprint(whole.source, find_compiler(), whole.flags))
+    handle = open_library(kernels_folder(), fingerprint(whole, find_compiler()))
     assert handle is not None
     try:
         try_in_child(handle, whole)
@@ -59,6 +60,6 @@ def test_the_libraries_of_the_package_pass(whole: Library) -> None:
 
 @pytest.mark.parametrize("wrong", [1.1, float("nan"), float("inf")])
 def test_a_wrong_number_is_a_failure(wrong: float) -> None:
-    compare("a product", torch.tensor([1.0, 2.05]), torch.tensor([1.0, 2.0]), 0.05)
-    with pytest.raises(NoKernelsError, match=r"a product differs by .* from what PyTorch computes, of at most 2"):
-        compare("a product", torch.tensor([wrong, 2.0]), torch.tensor([1.0, 2.0]), 0.04)
+    compare("a product", np.array([1.0, 2.05]), np.array([1.0, 2.0]), 0.05)
+    with pytest.raises(NoKernelsError, match=r"a product differs by .* from the expected result, of at most 2"):
+        compare("a product", np.array([wrong, 2.0]), np.array([1.0, 2.0]), 0.04)

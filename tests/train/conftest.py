@@ -20,6 +20,7 @@ from regard.cli.main import main
 from regard.config import RunConfig
 from regard.config.recipe import run_from_dict, set_key
 from regard.kernels import loader
+from regard.kernels.training import TRAINING
 from regard.model_folder.atomic import default_cache
 from regard.train.launch import start
 from regard.train.loop import Trainer
@@ -71,7 +72,7 @@ def _one_thread() -> Iterator[None]:
 def cache(tmp_path_factory: pytest.TempPathFactory, new_cache: Callable[[Path], Path]) -> Path:
     """A cache with the kernels: a process that must compile them prints a message."""
     with suppress(loader.NoKernelsError):
-        loader.load()
+        loader.load(TRAINING)
     return new_cache(tmp_path_factory.mktemp("cache"))
 
 

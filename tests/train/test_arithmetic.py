@@ -13,8 +13,8 @@ import torch
 
 from regard.errors import ConfigError, RunError
 from regard.kernels import loader
-from regard.kernels.bindings import TRAINING
 from regard.kernels.compiler import find_compiler, fingerprint
+from regard.kernels.training import TRAINING
 from regard.model_folder.checked_json import checked, read_checked
 from regard.train.arithmetic import NO_KERNELS, Arithmetic, arithmetic_of, why_no_kernels
 from regard.train.checkpoint import load_checkpoint
@@ -66,11 +66,11 @@ def test_a_checkpoint_records_what_computed_it(toy_run: Any, folder: RunFolder, 
     start(run, folder, heard)
     found = load_checkpoint(folder.checkpoint(4)).arithmetic
     assert found == arithmetic_of(run.train)
-    native = loader.library()
+    native = loader.library(TRAINING)
     assert native is not None
     assert found is not None
     assert (found.precision, found.threads, found.torch) == ("float32", 1, torch.__version__)
-    assert found.kernels == fingerprint(TRAINING.source, find_compiler(), TRAINING.flags)
+    assert found.kernels == fingerprint(TRAINING, find_compiler())
     assert found.cpu
     assert found.instruction_set.startswith(torch.backends.cpu.get_cpu_capability())
 

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.kernels.loader import NativeLibrary, library
+from regard.kernels.training import TRAINING
 from regard.train.loss_kernels import SliceLoss, native_slice_loss, paired_slice_loss, plain, slice_loss
 
 
 @pytest.fixture(scope="module")
 def native() -> NativeLibrary:
-    compiled = library()
+    compiled = library(TRAINING)
     assert compiled is not None, "this test needs a C++ compiler"
     return compiled
 
@@ -72,7 +73,7 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     library.cache_clear()
     monkeypatch.setenv("REGARD_NATIVE", "0")
     try:
-        assert library() is None
+        assert library(TRAINING) is None
         found = slice_loss(torch.zeros(2, 4), torch.tensor([0, 1]), 1.0, 0.0)
         torch.testing.assert_close(found.grad_CV[0], torch.tensor([-0.75, 0.25, 0.25, 0.25]))
     finally:

@@ -80,8 +80,9 @@ def computing() -> dict[str, Any]:
 
     from regard.cli.speed_estimate import Machine, estimate_speeds
     from regard.core.precision import choose_dtype, cpu_has_vnni, cpu_matrix_units, takes_int8
-    from regard.kernels.bindings import ENGINE, MEMORY, TRAINING
+    from regard.kernels.bindings import ENGINE
     from regard.kernels.loader import NoKernelsError, load
+    from regard.kernels.training import MEMORY, TRAINING
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     units = cpu_matrix_units()

@@ -20,8 +20,8 @@ from regard.config import FeedForwardKind
 from regard.core.dropout import Dropout, byte_threshold, inverse_keep_rate
 from regard.core.linear import Linear
 from regard.core.taps import Tap
-from regard.kernels.bindings import SUFFIXES
-from regard.kernels.loader import kernel, library, random_seed
+from regard.kernels.loader import library
+from regard.kernels.training import SUFFIXES, TRAINING, kernel, random_seed
 
 GATED: tuple[FeedForwardKind, ...] = ("swiglu", "geglu")
 
@@ -61,7 +61,7 @@ class FeedForward(nn.Module):
     def can_fuse(self, up: Tensor) -> bool:
         """Whether dropout follows a ReLU, the kernel supports the tensor, and the tap between them has no hook."""
         wanted = self.kind == "relu" and self.dropout.active_p > 0 and not self.ffn_hidden.hooked
-        return wanted and up.device.type == "cpu" and up.dtype in SUFFIXES and library() is not None
+        return wanted and up.device.type == "cpu" and up.dtype in SUFFIXES and library(TRAINING) is not None
 
 
 def relu_dropout(x: Tensor, p: float) -> Tensor:

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from regard.kernels.bindings import SUFFIXES, PackedMatrix, address_of
-from regard.kernels.loader import NoKernelsError, kernel, library, load, random_seed
+from regard.kernels.loader import NoKernelsError, library, load
+from regard.kernels.training import SUFFIXES, TRAINING, PackedMatrix, address_of, kernel, random_seed
 
 LANES, PER_WORD = 16, 4  # lines per panel, bytes per word
 FEWEST = 64  # rows: for fewer, packing the weights takes longer than it saves
@@ -35,7 +35,7 @@ def reason_against(device: torch.device) -> str | None:
     if device.type != "cpu":
         return f"int8 products need a CPU, and this is {device.type}"
     try:
-        load()
+        load(TRAINING)
     except NoKernelsError as error:
         return f"the C++ kernels are not available: {error}"
     return None
@@ -50,7 +50,7 @@ def fits(x: Tensor, weight_OI: Tensor) -> bool:
         and weight_OI.dtype == torch.float32
         and FEWEST <= rows <= LONGEST
         and max(weight_OI.shape) <= LONGEST
-        and library() is not None
+        and library(TRAINING) is not None
     )
 
 

@@ -19,8 +19,8 @@ from regard.config import NormKind, NormOrder
 from regard.core.dropout import Dropout, byte_threshold
 from regard.core.norms import LayerNorm, build_norm
 from regard.core.taps import Tap
-from regard.kernels.bindings import SUFFIXES
-from regard.kernels.loader import kernel, library, random_seed
+from regard.kernels.loader import library
+from regard.kernels.training import SUFFIXES, TRAINING, kernel, random_seed
 
 
 class Residual(nn.Module):
@@ -56,7 +56,7 @@ class Residual(nn.Module):
             return False
         alike = change.shape == x.shape and change.dtype == x.dtype and change.device == x.device
         fits = x.device.type == "cpu" and x.dtype in SUFFIXES and self.norm.weight.dtype == torch.float32
-        return alike and fits and library() is not None
+        return alike and fits and library(TRAINING) is not None
 
 
 class _AddNorm(torch.autograd.Function):

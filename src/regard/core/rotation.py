@@ -15,13 +15,18 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from regard.kernels.bindings import SUFFIXES, HeadRows, RotationCall, address_of
-from regard.kernels.loader import kernel, library
+from regard.kernels.loader import library
+from regard.kernels.training import SUFFIXES, TRAINING, HeadRows, RotationCall, address_of, kernel
 
 
 def fits(x_BHLK: Tensor) -> bool:
     """Whether the kernel supports the tensor: on the CPU, last dimension contiguous."""
-    return x_BHLK.device.type == "cpu" and x_BHLK.dtype in SUFFIXES and x_BHLK.stride(3) == 1 and library() is not None
+    return (
+        x_BHLK.device.type == "cpu"
+        and x_BHLK.dtype in SUFFIXES
+        and x_BHLK.stride(3) == 1
+        and library(TRAINING) is not None
+    )
 
 
 def rotate(x_BHLK: Tensor, cos_LK: Tensor, sin_LK: Tensor) -> Tensor:

@@ -32,17 +32,9 @@ from regard.decode.constraints import SUPPRESSED_IDS, non_finite_error
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 from regard.decode.protocols import SearchModel
 from regard.errors import ConfigError
-from regard.kernels.bindings import (
-    ENGINE,
-    BeamCall,
-    EngineHandle,
-    ModelSizes,
-    SourceBatch,
-    StateHandle,
-    address_of,
-    array_address,
-)
+from regard.kernels.bindings import ENGINE, BeamCall, EngineHandle, ModelSizes, SourceBatch, StateHandle, array_address
 from regard.kernels.loader import NativeLibrary, library
+from regard.kernels.training import address_of
 from regard.models.transformer import Transformer
 from regard.models.translation_model import TranslationModel
 from regard.tokenizers.special_ids import BOS, EOS, PAD
@@ -178,7 +170,7 @@ class Engine:
         """Feed one token per row; logits_RV of the next."""
         state.count_step()
         logits_RV = torch.empty(len(tokens_R), self.model.config.tgt_vocab_size)
-        self.native["step"](state.handle, tokens_R.contiguous(), len(tokens_R), logits_RV)
+        self.native["step"](state.handle, tokens_R.contiguous().numpy(), len(tokens_R), logits_RV.numpy())
         return logits_RV
 
     def beam_search(
@@ -247,7 +239,7 @@ class EngineState:
         self.remaining -= 1
 
     def reorder(self, rows_R: Tensor) -> None:
-        self.engine.native["reorder"](self.handle, rows_R.contiguous(), len(rows_R))
+        self.engine.native["reorder"](self.handle, rows_R.contiguous().numpy(), len(rows_R))
 
 
 def free_state(engine: Engine, handle: Any) -> None:

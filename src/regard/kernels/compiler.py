@@ -9,17 +9,20 @@ import os
 import platform
 import shutil
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from regard.kernels.native_library import NoKernelsError
 from regard.processes import child_environment
 
+if TYPE_CHECKING:
+    from regard.kernels.bindings import Library
+
 HEADERS = Path(__file__).parent
 # Not -ffast-math: masks need infinities. These let sums be vectorised.
 FLAGS = (
-    *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
+    *("-std=c++17", "-O3", "-march=native", "-fopenmp-simd", "-shared", "-fPIC"),
     *("-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros"),
     "-Wno-psabi",  # no vector crosses the boundary of a library, so their calling convention does not matter
 )
@@ -42,18 +45,32 @@ def processor() -> str:
         return platform.processor()
 
 
-def fingerprint(source: Path, compiler: str, flags: tuple[str, ...] = ()) -> str:
-    """What the binary depends on: source, compiler, the processor that it was tuned for, torch, the C library."""
+def torch_flags() -> tuple[str, ...]:
+    """How a compiler finds torch's allocators."""
+    import torch
+
+    folder = Path(torch.__file__).parent
+    return "-std=c++20", f"-I{folder / 'include'}", f"-L{folder / 'lib'}", "-lc10"
+
+
+def all_flags(wanted: Library) -> tuple[str, ...]:
+    return FLAGS + wanted.flags + (torch_flags() if wanted.links_torch else ())
+
+
+def fingerprint(wanted: Library, compiler: str) -> str:
+    """What the binary depends on: source, compiler, the processor that it was tuned for, the C library, and torch."""
+    source = wanted.source
     headers = sorted({*source.parent.glob("*.h"), *HEADERS.glob("*.h")})
     texts = [file.read_text("utf-8") for file in (source, *headers)]
-    flags_used, versions = " ".join(FLAGS + flags), (torch.__version__, *platform.libc_ver())
-    parts = [*texts, compiler, flags_used, platform.machine(), processor(), *versions]
+    versions = (*platform.libc_ver(), *([version("torch")] if wanted.links_torch else ()))
+    parts = [*texts, compiler, " ".join(all_flags(wanted)), platform.machine(), processor(), *versions]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
-def compile_to(path: Path, source: Path, compiler: str, flags: tuple[str, ...]) -> None:
+def compile_to(path: Path, wanted: Library, compiler: str) -> None:
     """Raises OSError where the file cannot be stored, and NoKernelsError where the source does not compile."""
-    command = [os.path.abspath(compiler), *FLAGS, f"-I{HEADERS}", str(source.absolute()), "-o", str(path), *flags]
+    source = str(wanted.source.absolute())
+    command = [os.path.abspath(compiler), f"-I{HEADERS}", source, "-o", str(path), *all_flags(wanted)]
     try:
         # In a folder of our own: a compiler may look for files in the current one.
         done = subprocess.run(

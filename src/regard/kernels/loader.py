@@ -15,17 +15,14 @@ import logging
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from regard.kernels import store
-from regard.kernels.bindings import SUFFIXES, TRAINING, Library
+from regard.kernels.bindings import Library
 from regard.kernels.compiler import compile_to, find_compiler, fingerprint
 from regard.kernels.native_library import NativeLibrary, NoKernelsError, RefusedLibraryError, open_handle
 from regard.kernels.trial import try_in_child
 
-__all__ = ["NativeLibrary", "NoKernelsError", "RefusedLibraryError", "kernel", "library", "load", "random_seed"]
+__all__ = ["NativeLibrary", "NoKernelsError", "RefusedLibraryError", "library", "load"]
 
 LOG = logging.getLogger(__name__)
 # Open files of loaded libraries, by device and inode, which must stay open (native_library.open_handle).
@@ -35,7 +32,7 @@ _for_this_process: dict[str, tuple[int, str]] = {}
 
 
 @functools.cache
-def library(wanted: Library = TRAINING) -> NativeLibrary | None:
+def library(wanted: Library) -> NativeLibrary | None:
     """The compiled kernels, or None where they are not available: the caller then takes its fallback."""
     try:
         return load(wanted)
@@ -49,12 +46,12 @@ def warn_once(message: str) -> None:
     LOG.warning("%s", message)
 
 
-def load(wanted: Library = TRAINING) -> NativeLibrary:
+def load(wanted: Library) -> NativeLibrary:
     """The compiled kernels, compiled now if they are not in the cache."""
     if os.environ.get("REGARD_NATIVE") == "0":
         raise NoKernelsError("the environment variable REGARD_NATIVE is 0")
     compiler = find_compiler()
-    key = fingerprint(wanted.source, compiler, wanted.flags)
+    key = fingerprint(wanted, compiler)
     handle, not_stored = stored(wanted, key, compiler)
     return NativeLibrary(open_handle(hold(handle)), wanted, not_stored, key)
 
@@ -110,18 +107,6 @@ def build(wanted: Library, folder: Path, key: str, compiler: str) -> int:
 
     def make(path: Path) -> None:
         LOG.info("compiling %s for this machine, once: some ten seconds", wanted.source.name)
-        compile_to(path, wanted.source, compiler, wanted.flags)
+        compile_to(path, wanted, compiler)
 
     return store.add_library(folder, key, make, lambda handle: try_in_child(handle, wanted))
-
-
-def kernel(name: str, dtype: torch.dtype) -> Any:
-    """A function of training.cpp for numbers of this type. The caller has checked that there are kernels."""
-    native = library()
-    assert native is not None
-    return native[f"{name}_{SUFFIXES[dtype]}"]
-
-
-def random_seed() -> int:
-    """A seed for a kernel's random numbers, from torch's own generator: the same torch seed gives the same masks."""
-    return int(torch.randint(2**62, ()))

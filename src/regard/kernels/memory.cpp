@@ -4,7 +4,7 @@
 // step needs. In the C library's heap small objects that live longer, such as the compiled code of a matrix product, come
 // to lie between the large ones; larger tensors do not fit into the gaps, and the heap grows for hundreds of steps.
 //
-// Called by memory.py, which has the fallback (mallopt). bindings.py lists the arguments.
+// Called by memory.py, which has the fallback (mallopt). training.py lists the arguments.
 
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>

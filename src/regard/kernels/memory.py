@@ -15,8 +15,8 @@ import functools
 import os
 import sys
 
-from regard.kernels.bindings import MEMORY
 from regard.kernels.loader import NativeLibrary, library
+from regard.kernels.training import MEMORY
 
 PRODUCTS = 128  # whose code is cached; compiling one again takes a millisecond
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")  # oneDNN's own, and PyTorch's in front of it

@@ -1,7 +1,13 @@
 // Working memory for the threads of an OpenMP parallel region.
 #pragma once
 
+#if defined(_OPENMP)
 #include <omp.h>
+#else  // the engine: one thread per batch, without OpenMP's library
+inline int omp_get_max_threads() { return 1; }
+inline int omp_get_num_threads() { return 1; }
+inline int omp_get_thread_num() { return 0; }
+#endif
 
 #include <memory>
 #include <vector>

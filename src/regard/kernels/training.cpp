@@ -8,7 +8,7 @@
 //   short_attention.h  attention over short sequences             core/attention/short.py
 //   gemm.h             int8 matrix products                       core/int8.py
 //
-// Every function exists for float32 and bfloat16 and returns a Status (boundary.h). bindings.py lists the arguments.
+// Every function exists for float32 and bfloat16 and returns a Status (boundary.h). training.py lists the arguments.
 
 #include "add_norm.h"
 #include "boundary.h"

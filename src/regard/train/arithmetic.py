@@ -17,6 +17,7 @@ import torch
 from regard.config import TrainConfig
 from regard.core.precision import choose_dtype, cpu_has_vnni, cpu_matrix_units, takes_int8
 from regard.kernels.loader import NoKernelsError, library, load
+from regard.kernels.training import TRAINING
 
 NO_KERNELS = "none"
 # A field that follows a setting: if the setting was changed, so that the change is no surprise, it is only reported.
@@ -41,7 +42,7 @@ def choose_device() -> torch.device:
 def arithmetic_of(train: TrainConfig) -> Arithmetic:
     """What a training with these settings computes with in this process."""
     device = choose_device()
-    native = library()
+    native = library(TRAINING)
     between = str(choose_dtype(train.precision, device)).removeprefix("torch.")
     return Arithmetic(
         device="cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
@@ -72,10 +73,10 @@ def cpu_name() -> str:
 
 def why_no_kernels() -> str | None:
     """Why a training computes without the C++ kernels; None if it has them."""
-    if library() is not None:
+    if library(TRAINING) is not None:
         return None
     try:
-        load()
+        load(TRAINING)
     except NoKernelsError as error:
         return str(error)
     return "they could not be loaded at first"

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.kernels.bindings import SUFFIXES
 from regard.kernels.loader import NativeLibrary, library
+from regard.kernels.training import SUFFIXES, TRAINING
 
 
 class SliceLoss(NamedTuple):
@@ -26,7 +26,7 @@ class SliceLoss(NamedTuple):
 
 def slice_loss(logits_CV: Tensor, targets_C: Tensor, right: float, strength: float) -> SliceLoss:
     """`right`: the target probability of the right token, 1 − ε. `strength`: the weight of R-Drop's divergence."""
-    native = library() if logits_CV.device.type == "cpu" and logits_CV.dtype in SUFFIXES else None
+    native = library(TRAINING) if logits_CV.device.type == "cpu" and logits_CV.dtype in SUFFIXES else None
     if native is not None:
         return native_slice_loss(native, logits_CV, targets_C, right, strength)
     return paired_slice_loss(logits_CV, targets_C, right, strength) if strength else plain(logits_CV, targets_C, right)

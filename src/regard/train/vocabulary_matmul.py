@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.core.int8 import multiply, multiply_onto, pack_columns, pack_rows
-from regard.kernels.loader import random_seed
+from regard.kernels.training import random_seed
 
 
 class PlainProducts:

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.core.dropout import byte_threshold
-from regard.kernels.bindings import SUFFIXES, AttentionCall, AttentionMask, HeadRows
-from regard.kernels.loader import kernel, library, random_seed
+from regard.kernels.loader import library
+from regard.kernels.training import SUFFIXES, TRAINING, AttentionCall, AttentionMask, HeadRows, kernel, random_seed
 
 LANES = 16  # numbers per vector: the weights of a query are padded to whole vectors
 LONGEST = 64  # queries or keys: beyond that PyTorch's own products are faster
@@ -37,7 +37,7 @@ def fits(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask: Tensor | None) ->
         return False
     alike = all(x.dtype == dtype and x.device.type == "cpu" and x.stride(3) == 1 for x in (q_BHLK, k_BHMK, v_BHMK))
     same = k_BHMK.shape == v_BHMK.shape and (*k_BHMK.shape[:2], k_BHMK.shape[3]) == (B, H, K)
-    return alike and same and (mask is None or mask_fits(mask, B)) and library() is not None
+    return alike and same and (mask is None or mask_fits(mask, B)) and library(TRAINING) is not None
 
 
 def mask_fits(mask: Tensor, batch: int) -> bool:
