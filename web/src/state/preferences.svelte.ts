@@ -2,6 +2,8 @@
 import { isMessageKey, t as lookup, type Language, type MessageKey } from "../i18n/messages";
 
 export type Theme = "light" | "dark";
+/** Whether the pieces of a word are joined. */
+export type Reading = "words" | "pieces";
 
 function load(name: string): string | null {
   try {
@@ -33,6 +35,7 @@ function initialTheme(): Theme {
 class Preferences {
   language = $state<Language>(initialLanguage());
   theme = $state<Theme>(initialTheme());
+  reading = $state<Reading>(load("reading") === "pieces" ? "pieces" : "words");
 
   get reducedMotion(): boolean {
     return matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -41,6 +44,11 @@ class Preferences {
   setLanguage(language: Language): void {
     this.language = language;
     store("language", language);
+  }
+
+  setReading(reading: Reading): void {
+    this.reading = reading;
+    store("reading", reading);
   }
 
   setTheme(theme: Theme): void {

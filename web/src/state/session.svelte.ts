@@ -3,6 +3,7 @@ import * as api from "../api/client";
 import type { Intervention, Limits, Model, ScoredPiece, Translation } from "../api/types";
 import * as address from "./address";
 import type { AttentionKind } from "./attention";
+import { knownScript, reads } from "./languages";
 import type { Panel } from "./panels";
 import { idsOf, Trace } from "./trace";
 
@@ -40,6 +41,8 @@ class Session {
   modified = $state.raw<TracedTranslation | null>(null);
   /** The original translation, teacher-forced through the modified model. */
   forced = $state.raw<Trace | null>(null);
+  /** The side of the token that was selected last. */
+  picked = $state<"src" | "tgt">("tgt");
   private pending: AbortController | null = null;
 
   get model(): Model | null {
@@ -77,8 +80,7 @@ class Session {
       this.view.interventions = [];
       this.view.tgt = null;
     }
-    this.draft = this.view.text;
-    if (this.view.text) await this.run();
+    await this.showAddress();
   }
 
   /** The URL changed: a link was followed, or the browser's back or forward button was pressed. */
@@ -90,7 +92,13 @@ class Session {
       return;
     }
     this.reset();
+    await this.showAddress();
+  }
+
+  /** Without a model in the address, one that can read the text is chosen. */
+  private async showAddress(): Promise<void> {
     this.draft = this.view.text;
+    if (!this.view.model && !this.isStatic) this.view.model = this.modelFor(this.view.text)?.name ?? "";
     if (this.view.text) await this.run();
   }
 
@@ -115,7 +123,17 @@ class Session {
     this.view.lesson = null;
   }
 
+  /** Another model for a text that the current one cannot read: the one for the opposite direction first. */
+  modelFor(text: string): Model | null {
+    const now = this.model;
+    if (!now || reads(now, text)) return null;
+    const able = this.models.filter((model) => model !== now && reads(model, text) && knownScript(model));
+    return able.find((model) => model.src_lang === now.tgt_lang) ?? able[0] ?? null;
+  }
+
   async translate(): Promise<void> {
+    const other = this.modelFor(this.draft);
+    if (other) this.selectModel(other);
     this.view.text = this.draft.trim();
     this.view.tgt = null;
     this.view.cell = null;
@@ -129,9 +147,18 @@ class Session {
     this.models = (await api.models()).models;
   }
 
+  /** The text stays in the box; it is translated at once if the model can read it. */
   async choose(model: Model): Promise<void> {
+    const isReadable = model.src_lang === this.model?.src_lang || (knownScript(model) && reads(model, this.draft));
+    this.selectModel(model);
+    if (!isReadable) this.view.text = "";
+    else if (this.draft.trim()) this.view.text = this.draft.trim();
+    if (this.view.text) await this.run();
+    else this.open("translate");
+  }
+
+  private selectModel(model: Model): void {
     this.reset();
-    if (model.src_lang !== this.model?.src_lang) this.view.text = this.draft = "";
     // Links use the model's name where it is unique, otherwise its id.
     const named = this.models.filter((one) => one.name === model.name);
     this.view.model = named.length === 1 ? model.name : model.id;
@@ -141,8 +168,6 @@ class Session {
     this.view.layer = 0;
     this.view.head = 0;
     this.view.cell = null;
-    if (this.view.text) await this.run();
-    else this.open("translate");
   }
 
   /** Trace another translation of the same sentence; null: the best one. */
@@ -253,7 +278,14 @@ class Session {
     Object.assign(this.view, { kind, layer, head, cell: null, panel: "head", lesson: null });
   }
 
+  /** Select a source token. */
+  pickSource(position: number): void {
+    this.view.position = position;
+    this.picked = "src";
+  }
+
   showStep(step: number): void {
+    this.picked = "tgt";
     const last = (this.trace?.outputTokens.length ?? 1) - 1;
     this.view.step = Math.max(0, Math.min(step, last));
   }

@@ -1,4 +1,5 @@
 // Keyboard shortcuts, except while an input field has the focus.
+import { tick } from "svelte";
 import { PANEL_KEYS, PANELS } from "./panels";
 import { preferences } from "./preferences.svelte";
 import { session } from "./session.svelte";
@@ -44,7 +45,8 @@ function handleKey(key: string, toggleHelp: () => void): boolean {
       preferences.setTheme(preferences.theme === "dark" ? "light" : "dark");
       return true;
     case "/":
-      document.getElementById("text")?.focus();
+      session.open("translate");
+      void tick().then(() => document.getElementById("text")?.focus());
       return true;
     case "?":
       toggleHelp();

@@ -2,6 +2,8 @@
 import { sliceFirstAxis, type NumberArray } from "../api/arrays";
 import * as api from "../api/client";
 import type { Alternative, Intervention, LikelyPiece, Next, Piece, Translation } from "../api/types";
+import { describeStep, readingUnits, wordOf } from "../format/labels";
+import type { Word } from "../format/words";
 import { ATTENTION_KINDS, attentionPath, type AttentionKind } from "./attention";
 
 export const EOS = "</s>";
@@ -68,6 +70,45 @@ export class Trace {
 
   queries(kind: AttentionKind): Piece[] {
     return kind === "encoder" ? this.src : this.decoderInput;
+  }
+
+  /** The labels of the rows of an attention map: in the decoder, the token that is written there. */
+  rowPieces(kind: AttentionKind): string[] {
+    return (kind === "encoder" ? this.src : this.tgt).map((token) => token.piece);
+  }
+
+  columnPieces(kind: AttentionKind): string[] {
+    return this.keys(kind).map((token) => token.piece);
+  }
+
+  /** A row in words: the source word, or "after I, writing love". */
+  describeRow(kind: AttentionKind, row: number): string {
+    return kind === "encoder" ? this.srcWord(row) : describeStep(this.decoderInput, this.tgt, row);
+  }
+
+  describeColumn(kind: AttentionKind, column: number): string {
+    return wordOf(this.keys(kind), column);
+  }
+
+  /** The words of the source, and those of the translation as far as it was generated. */
+  get srcWords(): Word[] {
+    return readingUnits(this.src.map((token) => token.piece));
+  }
+
+  get tgtWords(): Word[] {
+    return readingUnits(this.outputTokens.map((token) => token.piece));
+  }
+
+  wordProbability(word: Word): number {
+    return this.tgt.slice(word.from, word.to).reduce((product, token) => product * token.probability, 1);
+  }
+
+  srcWord(position: number): string {
+    return wordOf(this.src, position);
+  }
+
+  tgtWord(step: number): string {
+    return wordOf(this.tgt, step);
   }
 
   keys(kind: AttentionKind): Piece[] {
