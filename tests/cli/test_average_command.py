@@ -19,9 +19,9 @@ from regard.train.run_folder import RunFolder
 def run(make_model: Any, tmp_path: Path) -> RunFolder:
     """A run with three checkpoints."""
     folder = RunFolder(tmp_path / "run")
-    folder.create(RunConfig())
-    for step in (100, 200, 300):
-        make_model(folder.checkpoint(step), seed=step)
+    with folder.created(RunConfig()):
+        for step in (100, 200, 300):
+            make_model(folder.checkpoint(step), seed=step)
     return folder
 
 

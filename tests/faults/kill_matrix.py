@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import importlib
 import json
 import os
+import pkgutil
 import random
 import re
 import resource
@@ -36,7 +38,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,43 +45,16 @@ os.environ |= {"OMP_NUM_THREADS": "1", "REGARD_NATIVE": "0"}  # without kernels:
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from kill_scenarios import PIECE, RECIPE, SCENARIOS, Loopback, Scenario
+
+import regard as package
 from regard.cli.main import main as regard
 from regard.errors import RegardError
 from regard.model_folder.folder import read_description, read_weights
+from regard.network import download
 
-RECIPE = """
-[data]
-src_lang = "en"
-tgt_lang = "de"
-[[data.train]]
-toy = "copy"
-size = 150
-[[data.valid]]
-toy = "copy"
-size = 6
-seed = 2
-[data.tokenizer]
-vocab_size = 300
-[model]
-d_model = 16
-n_heads = 2
-d_ff = 32
-n_encoder_layers = 1
-n_decoder_layers = 1
-[train]
-threads = 1
-precision = "float32"
-batch_tokens = 256
-max_steps = 12
-lr = 3e-3
-warmup_steps = 4
-log_every = 1
-validate_every = 4
-keep_checkpoints = 3
-average_checkpoints = 3
-valid_translations = 2
-valid_samples = 0
-"""
 CALLS = (
     "write",
     "pwrite64",
@@ -97,49 +71,7 @@ CALLS = (
 )
 WRITES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link", "os.symlink")
 PATIENCE = 900.0  # seconds that an undisturbed command may take, on however busy a machine and disk
-CACHE_LEFTOVERS = "cache/**.tmp-*"  # deleted a day later: another process may be writing them
 Contents = dict[str, bytes]
-
-
-@dataclass(frozen=True)
-class Scenario:
-    name: str
-    arguments: tuple[str, ...]
-    needs: tuple[str, ...] = ()  # of the prepared folder
-    outputs: tuple[str, ...] = ()  # a file or folder of this name is whole, or as it was before
-    models: tuple[str, ...] = ()  # folders that must stay readable
-    once: bool = False  # the output is not overwritten: an existing one ends the work
-
-
-SCENARIOS = (
-    Scenario("train", ("train", "toy.toml", "--run", "run"), ("toy.toml", "cache")),
-    Scenario("prepare", ("train", "toy.toml", "--run", "run", "--set", "train.max_steps=1"), ("toy.toml",)),
-    Scenario("average", ("average", "run", "-o", "averaged"), ("run",), ("averaged",), once=True),
-    Scenario("export hf", ("export", "hf", "run/model", "-o", "exported"), ("run",), ("exported",), once=True),
-    Scenario("export ct2", ("export", "ct2", "run/model", "-o", "ct2"), ("run",), ("ct2",), once=True),
-    Scenario("import", ("import", "hf", "-o", "imported"), ("hf",), ("imported",), once=True),
-    Scenario(
-        "evaluate",
-        ("evaluate", "--model", "run/model", "--recipe", "toy.toml", "--outputs", "out.txt", "--beam", "1"),
-        ("run", "toy.toml", "out.txt"),
-        ("out.txt",),
-    ),
-    Scenario(
-        "translate",
-        ("translate", "in.txt", "--model", "run/model", "-o", "out.txt", "--beam", "1"),
-        ("run", "in.txt", "out.txt"),
-        ("out.txt",),
-    ),
-    Scenario(
-        "shortlist",
-        ("shortlist", "run/model", "--recipe", "toy.toml"),
-        ("run", "toy.toml", "cache"),
-        models=("run/model",),
-    ),
-    Scenario(
-        "explain", ("explain", "a b", "--model", "run/model", "--svg", "map.svg"), ("run", "map.svg"), ("map.svg",)
-    ),
-)
 
 
 class Ended(NamedTuple):
@@ -158,7 +90,7 @@ def start(work: Path, arguments: tuple[str, ...], kill_at: int, released: int, l
     try:
         os.setsid()
         os.chdir(work)
-        os.environ["REGARD_CACHE"] = str(work / "cache")
+        os.environ |= {f"REGARD_{name.upper()}": str(work / name) for name in ("cache", "data", "models")}
         handle = os.open(work.parent / f"{work.name}.output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
@@ -272,6 +204,11 @@ class Matrix:
         for arguments in (SCENARIOS[0].arguments, ("export", "hf", "run/model", "-o", "hf")):
             ended = run(self.base, arguments)
             assert ended.code == 0, ended.output
+        shutil.copytree(self.base / "run" / "model", self.base / "models" / "installed")
+        self.loopback = Loopback(self.scratch, self.base / "hf")
+
+    def close(self) -> None:
+        self.loopback.close()
 
     def folder(self, scenario: Scenario) -> Path:
         """A new folder with what the scenario needs."""
@@ -296,8 +233,8 @@ class Matrix:
         left, other = contents(first), contents(second)
         assert set(left) == set(other), f"{scenario.name}: {set(left) ^ set(other)}"
         same = {name for name in left if left[name] == other[name]}
-        if not scenario.models:
-            assert any(name.endswith((".safetensors", ".bin", ".txt", ".svg")) for name in same)
+        if not set(scenario.outputs).isdisjoint(left):
+            assert any(name.endswith((".safetensors", ".bin", ".txt", ".svg", ".gz")) for name in same)
         calls: Counter[str] = Counter()
         if "calls" in self.at:
             third = self.folder(scenario)
@@ -368,12 +305,13 @@ class Matrix:
             arguments += ("--resume",)
         if not scenario.once or not (work / scenario.outputs[0]).exists():
             again = run(work, arguments)
-            if again.code != 0:
+            if again.code not in scenario.when_done:
                 return [*found, f"it ends with {again.code} when it is run again: {again.output[-500:]}"]
-        after = {
-            name: content for name, content in contents(work).items() if not fnmatch.fnmatch(name, CACHE_LEFTOVERS)
-        }
-        found += [f"{name} is left" for name in sorted(set(after) - set(whole))]
+        after = contents(work)
+        left = sorted(set(after) - set(whole))
+        found += [
+            f"{name} is left" for name in left if not any(fnmatch.fnmatch(name, one) for one in scenario.leftovers)
+        ]
         found += [f"{name} is missing" for name in sorted(set(whole) - set(after))]
         return found + [f"{name} is different" for name in sorted(same & set(after)) if after[name] != whole[name]]
 
@@ -394,19 +332,31 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def import_all() -> None:
+    """All of Regard, once: the processes that are forked from this one need not import it, and are killed at work."""
+    for module in pkgutil.walk_packages(package.__path__, "regard."):
+        if not module.name.endswith((".__main__", ".toy_process")):
+            importlib.import_module(module.name)
+
+
 def run_matrix() -> int:
     options = parse()
     torch.set_num_threads(1)
+    import_all()
+    download.CHUNK = PIECE
     at = tuple(options.at.split(","))
     if "calls" in at and shutil.which("strace") is None:
         sys.exit("strace is not installed; leave out calls (--at events,moments)")
     scenarios = [one for one in SCENARIOS if options.only in (None, one.name)]
     with tempfile.TemporaryDirectory(prefix="regard-kills-") as scratch:
         matrix = Matrix(Path(scratch), options.seed, at)
-        for number, scenario in enumerate(scenarios):
-            share = options.kills // len(scenarios) + (number < options.kills % len(scenarios))
-            matrix.attack(scenario, share)
-            print(f"{scenario.name}: {share} kills, {len(matrix.wrong)} faults so far", file=sys.stderr, flush=True)
+        try:
+            for number, scenario in enumerate(scenarios):
+                share = options.kills // len(scenarios) + (number < options.kills % len(scenarios))
+                matrix.attack(scenario, share)
+                print(f"{scenario.name}: {share} kills, {len(matrix.wrong)} faults so far", file=sys.stderr, flush=True)
+        finally:
+            matrix.close()
     print(json.dumps({"kills": sum(matrix.counts.values()), "wrong": matrix.wrong, "counts": dict(matrix.counts)}))
     return bool(matrix.wrong)
 

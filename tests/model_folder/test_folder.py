@@ -332,11 +332,11 @@ def test_not_a_folder(tmp_path: Path) -> None:
 
 def test_a_run_is_not_a_model_but_has_one(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
-    run.create(RunConfig())
-    assert refused(run.path) == (
-        f"{run.path} is not a model folder: it has no SHA256SUMS; it is a run: its model is {run.model} once training "
-        f"has ended, or one of its checkpoints"
-    )
+    with run.created(RunConfig()):
+        assert refused(run.path) == (
+            f"{run.path} is not a model folder: it has no SHA256SUMS; it is a run: its model is {run.model} once "
+            f"training has ended, or one of its checkpoints"
+        )
 
 
 def test_an_extra_file_is_no_harm(folder: Path) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import hashlib
+import os
 import re
+import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from regard.data.published import (
     published_corpora,
 )
 from regard.errors import ConfigError, DataError, NetworkError
+from regard.model_folder.atomic import make_private_folder
 
 RAW = {
     "/train.en.gz": gzip.compress(b"Two  dogs\trun. \n A cat\n"),
@@ -105,6 +109,42 @@ def test_changed_content_is_refused(corpus: PublishedCorpus, web: Any, page: Any
     assert not (data_folder() / "toy").exists()
 
 
+def test_a_corpus_that_is_there_is_checked(corpus: PublishedCorpus, web: Any) -> None:
+    folder = fetch_corpus(corpus, data_folder())
+    path = folder / "train.en.gz"
+    for content, problem in ((gzip.compress(b"other\n"), "SHA-256 is another"), (b"x", "another"), (None, "missing")):
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(DataError, match=rf"train\.en\.gz is .*{problem}.* Rename or delete"):
+            fetch_corpus(corpus, data_folder())
+        path.touch()
+    assert len(web.requests) == len(RAW)  # nothing is overwritten
+
+
+def test_what_a_command_left_that_was_killed_at_its_end_is_deleted(corpus: PublishedCorpus, tmp_path: Path) -> None:
+    fetch_corpus(corpus, data_folder())
+    waiting = tmp_path / "cache" / "downloads" / "toy"
+    waiting.mkdir()
+    (waiting / "train.en.gz").write_bytes(b"x")
+    fetch_corpus(corpus, data_folder())
+    assert not waiting.exists()
+
+
+def test_the_cache_is_private_and_old_downloads_are_deleted(corpus: PublishedCorpus, tmp_path: Path) -> None:
+    corpus = dataclasses.replace(corpus, files=corpus.files[:1])
+    old, new = (tmp_path / "cache" / "downloads" / name for name in ("old", "new"))
+    for folder, days in ((old, 8), (new, 6)):
+        make_private_folder(folder)
+        (folder / "model.safetensors.part").write_bytes(b"half")
+        for path in (folder / "model.safetensors.part", folder):
+            os.utime(path, (time.time() - days * 86400,) * 2)
+    fetch_corpus(corpus, data_folder())
+    assert [path.name for path in old.parent.iterdir()] == ["new"]
+    for path in (tmp_path / "cache", old.parent):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
 def test_a_damaged_file_in_the_cache_is_downloaded_again(corpus: PublishedCorpus, web: Any, tmp_path: Path) -> None:
     web.pages["/input.txt"].status = 404
     with pytest.raises(NetworkError, match="404"):
@@ -121,6 +161,11 @@ def test_files_of_another_form(content: bytes) -> None:
         prepare(PublishedFile("a.gz", "http://localhost/a", 1, "", "first", 1), content)
     with pytest.raises(NetworkError, match="not a file of the expected form"):
         prepare(PublishedFile("a.gz", "http://localhost/a", 1, "", "csv"), b"text,label\n" + content)
+
+
+def test_a_csv_file_with_a_cell_that_is_too_long() -> None:
+    with pytest.raises(NetworkError, match=r"not a file of the expected form: field larger than field limit"):
+        prepare(PublishedFile("a.gz", "http://localhost/a", 1, "", "csv"), b"text,label\n" + b"a" * 200_000 + b",b\n")
 
 
 def test_the_table() -> None:

@@ -81,6 +81,25 @@ def test_where_the_token_comes_from(hub: Any, tmp_path: Path, monkeypatch: pytes
     assert access_token() == "of variable"
 
 
+@pytest.mark.parametrize("token", ["secret\nX-Header: 1", "密", "a\tb"])
+def test_a_token_that_cannot_be_one(hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "token").write_text(token)
+    with pytest.raises(ConfigError, match=r"hf/token is not an access token") as refused:
+        access_token()
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(ConfigError, match=r"^HF_TOKEN is not an access token"):
+        access_token()
+    assert token not in str(refused.value)
+
+
+@pytest.mark.parametrize("location", ["http://[::1", "/\xe9\xff", "http://a:x/", "http://a:99999/"])
+def test_redirects_to_what_is_no_address(web: Any, page: Any, location: str) -> None:
+    web.pages["/file"] = page(status=302, headers={"Location": location})
+    with pytest.raises(NetworkError, match="not an|cannot be asked for"):
+        open_url(f"{web.url}/file")
+
+
 def test_redirects_that_are_refused(web: Any, page: Any) -> None:
     web.pages["/loop"] = page(status=302, headers={"Location": "/loop"})
     with pytest.raises(NetworkError, match=f"redirects more than {MAX_REDIRECTS} times"):

@@ -130,8 +130,8 @@ def make_trainer(tmp_path: Path) -> Callable[..., Trainer]:
         listener = Heard()
         run, prepared = prepare_run(run, default_cache(), listener.message)
         folder = RunFolder(tmp_path / f"run-{len(list(tmp_path.iterdir()))}")
-        folder.create(run)
-        return Trainer(run, folder, prepared, listener)
+        with folder.created(run):
+            return Trainer(run, folder, prepared, listener)
 
     return make
 

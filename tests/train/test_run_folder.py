@@ -16,8 +16,8 @@ from regard.train.run_folder import RunFolder
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     folder = RunFolder(tmp_path / "a run 运行")
-    folder.create(RunConfig())
-    return folder
+    with folder.created(RunConfig()):
+        return folder
 
 
 def test_only_checkpoints_count_as_checkpoints(folder: RunFolder) -> None:
@@ -40,8 +40,8 @@ def test_a_folder_without_checkpoints_has_none(tmp_path: Path) -> None:
 
 def test_the_settings_come_back(folder: RunFolder) -> None:
     assert folder.read_config() == RunConfig()
-    with pytest.raises(RunError, match="already holds a run"):
-        folder.create(RunConfig())
+    with pytest.raises(RunError, match="already holds a run"), folder.created(RunConfig()):
+        pass
 
 
 def test_cleaning(folder: RunFolder) -> None:
@@ -51,6 +51,22 @@ def test_cleaning(folder: RunFolder) -> None:
     folder.checkpoint(2).mkdir()
     folder.clean()
     assert sorted(p.name for p in folder.path.rglob("*")) == ["checkpoints", "config.json", "step-00000002"]
+
+
+def test_a_new_run_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    (folder.path / ".tmp-config.json-1").write_text("half")  # before the settings had their name
+    with folder.created(RunConfig()):
+        assert sorted(path.name for path in folder.path.iterdir()) == ["checkpoints", "config.json"]
+
+
+def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    with folder.locked(), pytest.raises(RunError, match="another process is training"), folder.created(RunConfig()):
+        pass
+    assert not folder.config.exists()  # the settings of the other run are not replaced
 
 
 def test_metrics(folder: RunFolder) -> None:

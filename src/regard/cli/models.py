@@ -105,8 +105,9 @@ def remove(name: str) -> None:
       regard models remove opus-mt-en-de
     """
     from regard.model_folder.atomic import remove_folder
-    from regard.model_folder.registry import find_own
+    from regard.model_folder.registry import delete_half_removed, find_own
 
+    delete_half_removed(name)
     folder = find_own(name)
     if folder.is_symlink():
         folder.unlink()

@@ -138,14 +138,14 @@ def describe_defect(error: BaseException) -> str:
 
 def write_log(error: BaseException) -> Path | None:
     """A new file that only its owner can read, in the cache or else in a temporary folder."""
-    from regard.model_folder.atomic import default_cache
+    from regard.model_folder.atomic import default_cache, make_private_folder
 
     lines = traceback.format_exception(error)
     versions = f"regard {__version__}, Python {platform.python_version()}, {platform.platform()}"
     content = f"{versions}\narguments: {sys.argv[1:]}\n\n{''.join(lines)[-LONGEST_LOG:]}"
     for folder in (default_cache() / "logs", Path(tempfile.gettempdir())):
         with suppress(OSError, RuntimeError):  # RuntimeError: there is no home folder
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(folder)
             handle, name = tempfile.mkstemp(prefix="regard-", suffix=".log", dir=folder)
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(content)

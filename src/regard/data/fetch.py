@@ -10,6 +10,7 @@ import csv
 import gzip
 import hashlib
 import io
+import os
 import shutil
 import time
 import zlib
@@ -18,8 +19,8 @@ from pathlib import Path
 from typing import assert_never
 
 from regard.data.published import PublishedCorpus, PublishedFile
-from regard.errors import ConfigError, NetworkError
-from regard.model_folder.atomic import atomic_folder, atomic_write, default_cache
+from regard.errors import ConfigError, DataError, NetworkError
+from regard.model_folder.atomic import atomic_folder, atomic_write, delete, download_folder
 from regard.network.download import ATTEMPTS, PAUSE, read_chunk
 from regard.network.request import open_url
 
@@ -34,16 +35,18 @@ IDX_HEADERS = {b"\0\0\x08\x03": 16, b"\0\0\x08\x01": 8}  # bytes before the firs
 def fetch_corpus(
     corpus: PublishedCorpus, folder: Path, progress: Progress = lambda *_: None, pause: float = PAUSE
 ) -> Path:
-    """The folder of the corpus in `folder`; where it is there already, nothing is downloaded."""
+    """The folder of the corpus in `folder`; where it is there already, it is checked, and nothing is downloaded."""
     target = folder / corpus.name
-    if target.is_dir():
+    if os.path.lexists(target):
+        check_corpus(corpus, target)
+        delete(download_folder(corpus.name))  # of a command that was killed when it was almost done
         return target
     if not corpus.files:
         raise ConfigError(
             f"{corpus.name} is put together from several files of its source and cannot be downloaded as it is. "
             f"Source: {corpus.source}. Licence: {corpus.licence}. Put the files that the recipe names into {target}"
         )
-    waiting = default_cache() / "downloads" / corpus.name
+    waiting = download_folder(corpus.name)
     for file in corpus.files:
         fetch_file(file, waiting / file.name, progress, pause)
     with atomic_folder(target) as new:
@@ -54,6 +57,17 @@ def fetch_corpus(
     return target
 
 
+def check_corpus(corpus: PublishedCorpus, folder: Path) -> None:
+    """Raise a DataError where a file is missing, damaged or another one."""
+    for file in corpus.files:
+        path = folder / file.name
+        if not is_stored(file, path):
+            problem = "is not the published file: its SHA-256 is another" if path.is_file() else "is missing"
+            raise DataError(
+                f"{path} {problem}. Rename or delete {folder}, then run regard data get {corpus.name} again"
+            )
+
+
 def describe(corpus: PublishedCorpus) -> str:
     sources = "".join(f"- {file.name}: {file.url}\n" for file in corpus.files)
     return f"# {corpus.name}\n\n{corpus.about}\n\nSource: {corpus.source}\nLicence: {corpus.licence}\n\n{sources}"
@@ -61,7 +75,7 @@ def describe(corpus: PublishedCorpus) -> str:
 
 def fetch_file(file: PublishedFile, target: Path, progress: Progress, pause: float) -> None:
     """Download, prepare, check and store a file, unless an earlier command has done so."""
-    if target.is_file() and is_stored(file, target):
+    if is_stored(file, target):
         return
     content = prepare(file, download(file, progress, pause))
     if not is_right(file, content):
@@ -78,8 +92,8 @@ def is_right(file: PublishedFile, content: bytes) -> bool:
 
 def is_stored(file: PublishedFile, path: Path) -> bool:
     try:
-        return is_right(file, unpack(path.read_bytes(), str(path)))
-    except NetworkError:
+        return path.is_file() and is_right(file, unpack(path.read_bytes(), str(path)))
+    except (NetworkError, OSError):
         return False
 
 
@@ -130,7 +144,7 @@ def prepare(file: PublishedFile, content: bytes) -> bytes:
                 return first_items(content, file.first)
             case _:
                 assert_never(file.preparation)
-    except (ValueError, LookupError) as error:
+    except (ValueError, LookupError, csv.Error) as error:
         raise NetworkError(f"{file.url} is not a file of the expected form: {error}. Nothing was stored") from None
 
 

@@ -26,6 +26,7 @@ from regard.model_folder.exchange import exchange
 TEMPORARY = ".tmp-"
 REPLACED = ".replaced-"
 ABANDONED_SECONDS = 24 * 3600  # age at which a temporary folder belongs to a crashed process, where locks do not tell
+DOWNLOAD_SECONDS = 7 * 24 * 3600  # for which an interrupted download can be resumed
 FOR_THE_OWNER = 0o700
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -108,9 +109,7 @@ def locked_folder(path: Path, mode: int) -> Iterator[Path]:
 
     What killed processes left when they wrote `path` is deleted first.
     """
-    for left in path.parent.iterdir():
-        if left.name.startswith(f"{TEMPORARY}{path.name}-"):
-            delete_if_abandoned(left)
+    delete_abandoned(path)
     while True:
         temporary = temporary_name(path)
         temporary.mkdir(mode=mode)
@@ -125,6 +124,13 @@ def locked_folder(path: Path, mode: int) -> Iterator[Path]:
     finally:
         delete(temporary)
         os.close(handle)
+
+
+def delete_abandoned(path: Path) -> None:
+    """Delete what killed processes left when they wrote or deleted `path`."""
+    for left in path.parent.iterdir():
+        if left.name.startswith(f"{TEMPORARY}{path.name}-"):
+            delete_if_abandoned(left)
 
 
 def delete_if_abandoned(folder: Path) -> None:
@@ -211,6 +217,17 @@ def remove_leftovers(folder: Path) -> None:
             leftover.unlink(missing_ok=True)
         else:
             delete_if_abandoned(leftover)
+
+
+def download_folder(name: str) -> Path:
+    """The folder of the cache where the files of a download wait until all are there; old ones are deleted."""
+    downloads = default_cache() / "downloads"
+    make_private_folder(downloads)
+    for folder in downloads.iterdir():
+        if _last_written(folder) < time.time() - DOWNLOAD_SECONDS:
+            delete(folder)
+    make_private_folder(downloads / name)
+    return downloads / name
 
 
 def temporary_cache_folder(final: Path) -> Path:

@@ -15,6 +15,7 @@ from typing import get_args
 
 from regard.config.models import TransformerConfig, TranslationConfig
 from regard.errors import ConfigError, ModelFolderError
+from regard.model_folder.atomic import delete_abandoned
 from regard.model_folder.files import MOST_SETTINGS, check_folder, has_file, read_file
 from regard.model_folder.folder import CARD, CONFIG, SUMS, read_summary
 from regard.model_folder.model_card import CardHead, read_head
@@ -79,6 +80,12 @@ def new_folder(name: str) -> Path:
     if os.path.lexists(folder):
         raise ModelFolderError(f"{folder} exists already; remove it with: regard models remove {name}")
     return folder
+
+
+def delete_half_removed(name: str) -> None:
+    """Delete what a command left that was killed while it removed the model of this name."""
+    if name and Path(name).name == name and own_models().is_dir():
+        delete_abandoned(own_models() / name)
 
 
 def find_own(name: str) -> Path:

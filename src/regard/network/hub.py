@@ -78,14 +78,18 @@ def check_online() -> None:
 
 def access_token() -> str | None:
     """The user's token for the hub, if there is one."""
-    if token := os.environ.get("HF_TOKEN", "").strip():
-        return token
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    path = Path(os.environ.get("HF_TOKEN_PATH") or home / "token")
-    try:
-        return path.read_text("utf-8").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
+    token, source = os.environ.get("HF_TOKEN", "").strip(), "HF_TOKEN"
+    if not token:
+        home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+        path = Path(os.environ.get("HF_TOKEN_PATH") or home / "token")
+        source = str(path)
+        try:
+            token = path.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigError(f"{source} is not an access token: it has a line break or a character that is not ASCII")
+    return token or None
 
 
 def find_model(name: str, revision: str) -> HubModel:

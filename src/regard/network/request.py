@@ -50,6 +50,8 @@ def open_url(
                 if error.code not in REDIRECTS or not location:
                     raise status_error(current, error) from None
             current = redirected(current, location)
+        except ValueError as error:  # of an address, that of a proxy or redirect too
+            raise NetworkError(f"{current} cannot be asked for: {error}") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise NetworkError(
@@ -61,7 +63,7 @@ def open_url(
 def check_url(url: str) -> urllib.parse.SplitResult:
     try:
         parts = urllib.parse.urlsplit(url)
-        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        valid = url.isascii() and parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         valid = False
     if not valid or parts.username is not None or parts.password is not None:

@@ -48,8 +48,7 @@ def start(run: RunConfig, folder: RunFolder, listener: Listener) -> Outcome:
     trainer = Trainer(run, folder, prepared, listener)  # before the folder is created: an error leaves none behind
     if initial is not None:
         trainer.start_from(expand(run.train.init_from))
-    folder.create(run)
-    with folder.locked():
+    with folder.created(run):
         folder.write_corpora(identities(run.data))
         return finish(trainer)
 

@@ -84,12 +84,19 @@ class RunFolder:
                 f"{self.path} already holds a run. Resume it with --resume, or start a new one with --run FOLDER."
             )
 
-    def create(self, run: RunConfig) -> None:
-        """Create the folder. The settings are written first: a run can be resumed from them alone."""
+    @contextmanager
+    def created(self, run: RunConfig) -> Iterator[None]:
+        """Create and lock the folder. The settings are written first: a run can be resumed from them alone."""
         self.check_free()
-        self.write_config(run)
-        with write_errors(self.checkpoints):
-            self.checkpoints.mkdir(exist_ok=True)
+        with write_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        with self.locked():
+            self.check_free()  # another process may have just created it
+            self.clean()
+            self.write_config(run)
+            with write_errors(self.checkpoints):
+                self.checkpoints.mkdir(exist_ok=True)
+            yield
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from regard.interop.huggingface.folder import Imported, Say
 from regard.interop.huggingface.imports import import_folder
-from regard.model_folder.atomic import default_cache
+from regard.model_folder.atomic import download_folder
 from regard.network.download import download
 from regard.network.hub import HubModel, access_token, find_model, needed_files, parse_address
 
@@ -38,7 +38,7 @@ def fetch_model(
 
 def fetch_files(model: HubModel, names: list[str], progress: Progress) -> Path:
     """The folder in the cache that has these files, whole and verified."""
-    folder = default_cache() / "downloads" / f"{model.name.replace('/', '--')}-{model.commit}"
+    folder = download_folder(f"{model.name.replace('/', '--')}-{model.commit}")
     token = access_token()
     for name in names:
         file = model.files[name]
