@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import os
 import random
 import shutil
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import click
 import zstandard
 
 from regard.cli.main import COMMANDS, regard
+from regard.config.attention import AttentionConfig
 from regard.config.recipe import flatten
 
 NEVER = ("explore",)  # serves until it is interrupted; requests.py attacks the server
@@ -130,6 +133,41 @@ beam = 2
 length_penalty = 0.6
 max_length_ratio = 1.0
 """
+TRAIN = RECIPE[RECIPE.index("[train]") : RECIPE.index("[decode]")]
+# Of other families, which are trained on one text.
+FAMILIES = (
+    """
+[data.tokenizer]
+kind = "characters"
+[data.filters]
+max_tokens = 40
+[model]
+family = "gpt"
+d_model = 16
+n_heads = 2
+d_ff = 32
+n_layers = 2
+max_positions = 40
+"""
+    + TRAIN,
+    """
+[data.tokenizer]
+kind = "wordpiece"
+vocab_size = 60
+[data.filters]
+max_tokens = 40
+[model]
+family = "bert"
+d_model = 16
+n_heads = 2
+d_ff = 32
+n_layers = 2
+max_positions = 40
+"""
+    + TRAIN,
+)
+TEXT = "".join(f"{'the red house ' * (n % 4 + 1)}sees {n} dogs\n" for n in range(60))
+TEXT_DATA = '[[data.train]]\ntext = "corpus.txt"\n[[data.valid]]\ntext = "corpus.txt"\nstop = 0.1\n'
 DATA = '[[data.train]]\ntoy = "copy"\nsize = 60\n[[data.valid]]\ntoy = "copy"\nsize = 4\nseed = 2\n'
 TASTES = ("valid", "valid", "any")
 
@@ -142,8 +180,12 @@ class Case(NamedTuple):
 class Cases:
     """Draws cases; files are written to `folder`, where the command is to run."""
 
-    def __init__(self, seed: int, folder: Path, models: list[str]) -> None:
+    def __init__(
+        self, seed: int, folder: Path, models: list[str], remote: Sequence[str] = (), corpora: Sequence[str] = ()
+    ) -> None:
+        """`remote`: models of a hub; `corpora`: those that can be downloaded."""
         self.random, self.folder, self.models = random.Random(seed), folder, models
+        self.remote, self.corpora = remote, corpora
         self.flat = flatten(tomllib.loads(RECIPE))
         context = click.Context(regard)
         self.commands = {name: regard.get_command(context, name) for name in COMMANDS if name not in NEVER}
@@ -184,6 +226,12 @@ class Cases:
                 return self.random.choice([str(one) for one in kind.choices]) if self.random.random() < 0.9 else "none"
             case click.types.IntParamType() | click.types.FloatParamType():
                 return self.random.choice(NUMBERS if taste == "any" else ("1", "2", "3"))
+            case _ if name == "address" and self.remote and self.random.random() < 0.8:
+                return self.random.choice(self.remote) + self.random.choice(
+                    ("", "", "@main", "@refs/pr/1", "@", "@../x")
+                )
+            case _ if name == "name" and self.random.random() < 0.8:
+                return self.random.choice((*self.corpora, *(Path(one).name for one in (*self.remote, *self.models))))
             case _ if "model" in name or name in ("folder", "folders", "against"):
                 return self.random.choice(self.models) if self.random.random() < 0.8 else self.path()
             case _ if name in ("recipe", "path"):
@@ -260,14 +308,19 @@ class Cases:
 
     def recipe(self) -> str:
         """A recipe with a few settings that are changed, missing or new; or one that is hardly TOML."""
-        settings: dict[str, Any] = dict(self.flat)
+        settings, data = dict(self.flat), DATA
+        if self.random.random() < 0.2:
+            settings, data = flatten(tomllib.loads(self.random.choice(FAMILIES))), TEXT_DATA
+            (self.folder / "corpus.txt").write_text(TEXT)
+        if self.random.random() < 0.3:
+            settings |= self.attention()
         for _ in range(self.random.randrange(3)):
             key = self.random.choice([*settings, "train.none", "none", "model.family", "train.patience", "model.ffn"])
             settings[key] = self.random.choice(VALUES)
         if self.random.random() < 0.2:
             settings.pop(self.random.choice(sorted(settings)))
         text = "".join(f"{key} = {as_toml(value)}\n" for key, value in settings.items()) + self.random.choice(
-            (DATA, DATA, DATA, "")
+            (data, data, data, DATA, "")
         )
         match self.random.randrange(20):
             case 0:
@@ -280,6 +333,26 @@ class Cases:
                 content = text.encode()
         (self.folder / "recipe.toml").write_bytes(content)
         return "recipe.toml"
+
+    def attention(self) -> dict[str, Any]:
+        """The settings of a kind of attention, some of them wrong."""
+        kind: Any = self.random.choice(get_args(AttentionConfig))
+        place = self.random.choice(("model.attention", "model.attention", "model.decoder_attention"))
+        hints = get_type_hints(kind)
+        fields = [field for field in dataclasses.fields(kind) if field.name == "kind" or self.random.random() < 0.5]
+        return {
+            f"{place}.{field.name}": field.default if field.name == "kind" else self.setting(hints[field.name])
+            for field in fields
+        }
+
+    def setting(self, hint: Any) -> Any:
+        if self.random.random() < 0.1:
+            return self.random.choice(VALUES)
+        if get_origin(hint) is tuple:
+            return [self.setting(get_args(hint)[0]) for _ in range(self.random.randrange(1, 3))]
+        if get_origin(hint) is Literal:
+            return self.random.choice(get_args(hint))
+        return self.random.choice((1, 1, 2, 2, 3, 4, 8, 0, 40, 64))
 
 
 def as_toml(value: Any) -> str:

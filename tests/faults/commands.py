@@ -34,10 +34,15 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 from command_cases import DATA, RECIPE, Case, Cases, printable
+from folder_samples import huggingface_folders, our_folders
+from hostile_server import HostileServer
 
 from regard.cli.main import main
+from regard.data import fetch
+from regard.data.published import published_corpora
+from regard.network import download
 
-DOCUMENTED = {0, 1, 2, 3, 4, 5, 6, 7, 130}
+DOCUMENTED = {0, 1, 2, 3, 4, 5, 6, 7, 8, 130}
 SECONDS = 10  # of processor time
 BLOCKED = 300  # seconds that a case may wait, on however busy a machine
 GROWTH = 300_000_000  # bytes, between the first and the last third of the cases
@@ -58,6 +63,7 @@ class Fuzzer:
         self.scratch, self.work, self.models = scratch, scratch / "work", scratch / "models"
         os.environ["REGARD_CACHE"] = str(scratch / "cache")
         os.environ["REGARD_MODELS"] = str(self.models)
+        os.environ["REGARD_DATA"] = str(scratch / "data")
         os.environ.pop("REGARD_MODEL", None)
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
@@ -77,11 +83,26 @@ class Fuzzer:
             code, text = self.run(Case(["train", "recipe.toml", "--run", name, *languages], b""))
             assert code == 0, text
             shutil.copytree(self.scratch / name / "model", self.models / f"{src}-{tgt}")
+        others = our_folders(self.scratch / "ours")
+        hub = huggingface_folders(self.scratch / "hub")
+        self.serve(list(hub.values()))
         damaged = shutil.copytree(self.models / "zh-en", self.scratch / "damaged")
         (damaged / "config.json").write_text("{}")
         paths = [self.models / "zh-en", self.models / "en-zh", self.scratch / "a", self.scratch / "b", damaged]
         checkpoint = next((self.scratch / "a" / "checkpoints").iterdir())
-        self.cases = Cases(self.seed, self.work, [*map(str, paths), str(checkpoint), "zh-en", "en-zh"])
+        paths += [checkpoint, *others.values(), *hub.values()]
+        names = [*map(str, paths), "zh-en", "en-zh"]
+        self.cases = Cases(self.seed, self.work, names, self.server.names, self.server.corpora)
+
+    def serve(self, models: list[Path]) -> None:
+        """What is downloaded comes from a server of our own, and nobody waits between two attempts."""
+        self.server = HostileServer(models, self.scratch / "published.toml", self.seed)
+        os.environ |= {"HF_ENDPOINT": self.server.url, "HF_HUB_OFFLINE": "0", "no_proxy": "127.0.0.1"}
+        published_corpora.__defaults__ = (self.scratch / "published.toml",)
+        for module in (fetch, download):
+            module.ATTEMPTS = 2  # type: ignore[misc]
+        fetch.fetch_corpus.__defaults__ = (*(fetch.fetch_corpus.__defaults__ or ())[:-1], 0.0)
+        download.download.__defaults__ = (*(download.download.__defaults__ or ())[:-1], 0.0)
 
     def run(self, case: Case) -> tuple[int, str]:
         """The exit code, and all that was printed."""
@@ -139,11 +160,12 @@ class Fuzzer:
         every = cases // processes if processes else cases + 1
         for number in range(cases):
             if number % FRESH == 0:
-                for path in self.work.iterdir():
+                for path in (*self.work.iterdir(), *self.models.glob("[!ze]*"), *(self.scratch / "data").glob("*")):
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
             case = self.cases.draw()
             code, _ = self.check(case)
-            if number % every == every - 1 and not any(self.work.glob("out*")):
+            downloads = case.arguments[:2] in (["models", "get"], ["data", "get"])  # other answers, and longer pauses
+            if number % every == every - 1 and not any(self.work.glob("out*")) and not downloads:
                 self.check_process(case, code)
             sizes.append(resident())
             if number % 1000 == 999:
@@ -167,8 +189,11 @@ def fuzz() -> int:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="regard-commands-") as scratch:
         fuzzer = Fuzzer(Path(scratch), options.seed)
-        fuzzer.fuzz(options.cases, options.processes)
-        os.chdir("/")
+        try:
+            fuzzer.fuzz(options.cases, options.processes)
+        finally:
+            fuzzer.server.close()
+            os.chdir("/")
     report = {"cases": options.cases, "counts": dict(sorted(fuzzer.counts.items())), "growth": fuzzer.growth}
     print(json.dumps({**report, "faults": fuzzer.faults}, ensure_ascii=False))
     return bool(fuzzer.faults)

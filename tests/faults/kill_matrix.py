@@ -152,7 +152,7 @@ def run(
     if tracer is not None:
         tracer.wait()
     counted = work.parent / f"{work.name}.events"
-    events = int(counted.read_text()) if counted.exists() else 0
+    events = int(counted.read_text() or 0) if counted.exists() else 0  # empty: killed while it was written
     printed = work.parent / f"{work.name}.output"  # a process may be killed before it has one
     output = printed.read_text("utf-8", "replace") if printed.exists() else ""
     return Ended(os.waitstatus_to_exitcode(status), output, time.monotonic() - began, events)
