@@ -1,4 +1,5 @@
-// Two builds of the page: the app that the server delivers, and explain.html, a single self-contained file.
+// Two builds of the page: the app that the server delivers, and explain.html, a single self-contained file. A third build
+// has the page's own model alone, for tests in Node: vite build --mode model --outDir FOLDER.
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig, type Plugin } from "vite";
 
@@ -32,6 +33,7 @@ function inlineAssets(): Plugin {
 }
 
 export default defineConfig(({ mode }) => {
+  if (mode === "model") return { publicDir: false, build: { target: "es2022", minify: false, lib: { entry: "src/model/requests.ts", formats: ["es"], fileName: "model" } } };
   const single = mode === "explain";
   return {
     base: "./",

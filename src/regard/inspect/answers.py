@@ -59,6 +59,7 @@ class Model:
     head_size: int | None
     card: str  # Markdown
     recorded: bool  # it has an attention history
+    in_page: bool  # the page computes it itself
 
 
 @dataclass(frozen=True)

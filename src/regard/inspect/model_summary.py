@@ -37,6 +37,7 @@ def describe_model(translator: ExplorableTranslator, id: str, name: str | None, 
         head_size=None if attention is None else attention.head_size,
         card=card.read_text("utf-8", errors="replace") if card.is_file() else "",
         recorded=recorded,
+        in_page=False,
     )
 
 

@@ -57,6 +57,7 @@ class ExplorableTranslator(Protocol):
     src_lang: str
     tgt_lang: str
     decode: DecodeConfig
+    tasks: tuple[str, ...]
     tokenizer: TokenizerPair
     model: TranslationModel
     device: torch.device

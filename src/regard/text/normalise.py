@@ -9,6 +9,7 @@ tokenizer can restore it exactly.
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 
@@ -79,6 +80,14 @@ class _Fold(dict[int, str]):
 
 
 _FOLD = _Fold()
+_ASSIGNED = range(0x40000)  # beyond it, no character is folded
+
+
+@functools.cache
+def folded_characters() -> dict[str, str]:
+    """Every character that is folded, with its folded form."""
+    characters = (chr(code) for code in _ASSIGNED if not 0xD800 <= code < 0xE000)
+    return {character: folded for character in characters if (folded := _fold(character)) != character}
 
 
 def _fold(character: str) -> str:

@@ -1,28 +1,53 @@
-"""The one property of a SentencePiece model that its library does not expose: whether it is BPE or unigram.
+"""The properties of a SentencePiece model that its library does not expose, such as whether it is BPE or unigram.
 
-A model file is a protocol buffer. To avoid depending on the protobuf package for one number, this parses the wire
-format (https://protobuf.dev/programming-guides/encoding): ModelProto.trainer_spec is field 2, and
-TrainerSpec.model_type field 3 (1 unigram, the default; 2 BPE).
+A model file is a protocol buffer. To avoid depending on the protobuf package for a few numbers, this parses the wire
+format (https://protobuf.dev/programming-guides/encoding). Field numbers are those of sentencepiece_model.proto: a
+ModelProto has pieces (1), trainer_spec (2) and normalizer_spec (3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-_TRAINER_SPEC = 2
-_MODEL_TYPE = 3
+_PIECE, _TRAINER_SPEC, _NORMALIZER_SPEC = 1, 2, 3
+_MODEL_TYPE, _SPACE_AS_SUFFIX, _BYTE_FALLBACK = 3, 24, 35  # of the trainer_spec; model_type 1 is unigram, the default
+_CHARSMAP, _ESCAPE_SPACES = 2, 5  # of the normalizer_spec
+_PIECE_TYPE, _UNUSED = 3, 5  # of a piece
 _KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
 
 def model_kind(proto: bytes) -> str:
     """ "bpe", "unigram", "word" or "char"; ValueError if these bytes are not a whole protocol buffer."""
-    model_type = 1
+    number = _settings(proto, _TRAINER_SPEC).get(_MODEL_TYPE, 1)
+    return _KINDS.get(number, "unknown") if isinstance(number, int) else "unknown"
+
+
+def refusal_of_proto(proto: bytes) -> str | None:
+    """Why a model is not plain BPE or unigram with byte fallback, such as Regard trains; None: it is."""
+    kind, trainer, normalizer = model_kind(proto), _settings(proto, _TRAINER_SPEC), _settings(proto, _NORMALIZER_SPEC)
+    if kind not in ("bpe", "unigram"):
+        return f"a tokenizer of the kind {kind!r}"
+    if not trainer.get(_BYTE_FALLBACK):
+        return "a tokenizer without byte fallback"
+    if trainer.get(_SPACE_AS_SUFFIX):
+        return "a tokenizer with the space mark behind words"
+    if normalizer.get(_CHARSMAP):
+        return "a tokenizer with rules of normalisation of its own"
+    if normalizer.get(_ESCAPE_SPACES) == 0:
+        return "a tokenizer that does not mark spaces"
+    pieces = (value for field, value in _fields(proto) if field == _PIECE and isinstance(value, bytes))
+    if any(dict(_fields(piece)).get(_PIECE_TYPE) == _UNUSED for piece in pieces):
+        return "a tokenizer with unused pieces"
+    return None
+
+
+def _settings(proto: bytes, message: int) -> dict[int, int | bytes]:
+    """The fields of a message within the model; of repeated ones the last."""
+    found: dict[int, int | bytes] = {}
     for field, value in _fields(proto):
-        if field == _TRAINER_SPEC and isinstance(value, bytes):
-            for inner, setting in _fields(value):
-                if inner == _MODEL_TYPE and isinstance(setting, int):
-                    model_type = setting
-    return _KINDS.get(model_type, "unknown")
+        if field == message and isinstance(value, bytes):
+            found.update(_fields(value))
+    return found
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -74,6 +74,8 @@ export interface Model {
   card: string;
   /** it has an attention history */
   recorded: boolean;
+  /** the page computes it itself */
+  in_page: boolean;
 }
 
 /** The largest request that is answered: attention is quadratic, and the person waits for the answer. */
