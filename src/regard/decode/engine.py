@@ -57,6 +57,7 @@ SUPPORT = Support(
             "attention": FULL_ONLY,
             "decoder_attention": FULL_ONLY,
             "cross_attention": FULL_ONLY,
+            "residual": ("standard",),
             "moe": MOE,
             **any_value("n_heads", "n_encoder_layers", "n_decoder_layers", "max_positions", "output_bias"),
             **any_value("src_vocab_size", "tgt_vocab_size"),

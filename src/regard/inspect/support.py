@@ -19,6 +19,7 @@ SUPPORT = Support(
             "attention": FULL_ONLY,
             "decoder_attention": FULL_ONLY,
             "cross_attention": FULL_ONLY,
+            "residual": ("standard",),
             "moe": MOE,
             **STACKS,
             **any_value("n_heads", "d_ff", "max_positions", "output_bias", "attention_dropout", "activation_dropout"),

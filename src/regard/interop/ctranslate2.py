@@ -38,6 +38,7 @@ SUPPORT = Support(
             "attention": FULL_ONLY,
             "decoder_attention": FULL_ONLY,
             "cross_attention": FULL_ONLY,
+            "residual": ("standard",),
             "moe": MOE,
             **any_value("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_positions"),
             **any_value("src_vocab_size", "tgt_vocab_size", "output_bias"),

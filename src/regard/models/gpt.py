@@ -2,12 +2,16 @@
 
 GPT-2's architecture: causal self-attention, no cross-attention; learned positions; pre-norm and a final norm; the tanh
 approximation of GELU; one matrix for embeddings and output. GPT-3 differs in its sizes, and in every second layer's
-attention, which is sparse there and dense here.
+attention, which is sparse there and dense here. With reversible layers and LSH attention it is Reformer's architecture.
 
 Shapes: B batch, L length, D model, V vocabulary, R rows = texts being generated.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +27,7 @@ from regard.core.moe import Experts, Router, build_ffn
 from regard.core.norms import LayerNorm
 from regard.core.positions import LearnedPositions
 from regard.core.residual import Residual
+from regard.core.reversible import Sublayer, run_reversibly
 from regard.core.taps import Tap
 from regard.models.language_model import LanguageModel, TextState
 
@@ -49,6 +54,14 @@ class Layer(nn.Module):
         x_BLD = self.around_attention.after(x_BLD, self.attention(normed, mask=mask, cache=cache))
         return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
 
+    def sublayers(self, mask: Mask | None, cache: Cache | None = None) -> list[Sublayer]:
+        """The same two, for reversible layers."""
+        attend = partial(self.attention, mask=mask, cache=cache)
+        return [
+            Sublayer(self.around_attention, self.attention, attend),
+            Sublayer(self.around_ffn, self.ffn, self.ffn),
+        ]
+
 
 class Gpt(LanguageModel):
     """ids to logits of the next tokens. `begin` and `read` run it incrementally, with a cache."""
@@ -58,10 +71,14 @@ class Gpt(LanguageModel):
         self.config = config
         self.compute_dtype: torch.dtype | None = None
         self.embedding = self.output = Embedding(config.vocab_size, config.d_model, scale=1.0)
+        self.reversible, width = config.residual == "reversible", config.d_model
+        if self.reversible:  # both streams side by side, as in the authors' code
+            width = 2 * config.d_model
+            self.output = Embedding(config.vocab_size, width, scale=1.0)
         self.positions = LearnedPositions(config.d_model, config.max_positions)
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config, i) for i in range(config.n_layers))
-        self.last_norm = LayerNorm(config.d_model, config.norm_eps)
+        self.last_norm = LayerNorm(width, config.norm_eps)
         self.embedded, self.last, self.logits = Tap(), Tap(), Tap()
         if initialise:
             self.initialise()
@@ -100,9 +117,17 @@ class Gpt(LanguageModel):
         length = ids_BL.shape[1]
         x_BLD = self.embed(ids_BL, 0)
         mask = CausalMask(length, length, ids_BL.device)
-        for layer in self.layers:
-            x_BLD = layer(x_BLD, mask)
-        return self.last(self.last_norm(x_BLD))  # type: ignore[no-any-return]
+        return self.last(self.last_norm(self.run(x_BLD, mask)))  # type: ignore[no-any-return]
+
+    def run(self, x_BLD: Tensor, mask: Mask | None, caches: Sequence[Cache] | None = None) -> Tensor:
+        """Through all layers."""
+        each: list[tuple[Any, Cache | None]] = list(zip(self.layers, caches or [None] * len(self.layers), strict=True))
+        if self.reversible:
+            sublayers = [sublayer for layer, cache in each for sublayer in layer.sublayers(mask, cache)]
+            return torch.cat(run_reversibly(sublayers, x_BLD, undo=caches is None), dim=-1).to(x_BLD.dtype)
+        for layer, cache in each:
+            x_BLD = layer(x_BLD, mask, cache)
+        return x_BLD
 
     def begin(self, rows: int, max_length: int) -> TextState:
         """An empty state, with caches for `max_length` tokens per row."""
@@ -115,6 +140,4 @@ class Gpt(LanguageModel):
         start, length = state.length, ids_RL.shape[1]
         x_RLD = self.embed(ids_RL, start)
         mask = CausalMask(length, start + length, ids_RL.device) if length > 1 else None
-        for layer, cache in zip(self.layers, state.layers, strict=True):
-            x_RLD = layer(x_RLD, mask, cache)
-        return self.last(self.last_norm(x_RLD))  # type: ignore[no-any-return]
+        return self.last(self.last_norm(self.run(x_RLD, mask, state.layers)))  # type: ignore[no-any-return, arg-type]

@@ -50,6 +50,7 @@ Group = Literal["attention", "recurrence", "ffn", "embeddings", "norms", "positi
 GROUPS: tuple[Group, ...] = get_args(Group)
 
 FFN_CHOICES = (*FEED_FORWARDS, "moe")
+RESIDUALS = ("standard", "reversible")
 TIED_EMBEDDINGS = ("all", "output", "none")
 STACKS = any_value("d_model", "n_encoder_layers", "n_decoder_layers", "dropout", "src_vocab_size", "tgt_vocab_size")
 LAYERS = any_value("d_model", "n_heads", "d_ff", "n_layers", "norm_eps", "dropout", "attention_dropout")
@@ -66,6 +67,7 @@ SUPPORT = Support(
             "attention": ATTENTIONS,
             "decoder_attention": ATTENTIONS,
             "cross_attention": ATTENTIONS,
+            "residual": RESIDUALS,
             "moe": MOE,
             **STACKS,
             **any_value("n_heads", "d_ff", "max_positions", "output_bias", "attention_dropout", "activation_dropout"),
@@ -91,6 +93,7 @@ SUPPORT = Support(
         },
         GptConfig: {
             "family": ("gpt",),
+            "residual": RESIDUALS,
             "ffn": FFN_CHOICES,
             "attention": ATTENTIONS,
             "moe": MOE,

@@ -10,6 +10,8 @@ Shapes: B batch, L target length, M source length, D model, V vocabulary, R rows
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +28,7 @@ from regard.core.moe import Experts, Router, build_ffn
 from regard.core.norms import build_norm
 from regard.core.positions import Positions, build_positions
 from regard.core.residual import Residual
+from regard.core.reversible import Sublayer, run_reversibly
 from regard.core.taps import Tap
 from regard.models.translation_model import TranslationModel
 from regard.tokenizers.special_ids import PAD
@@ -46,6 +49,11 @@ def build_residual(config: TransformerConfig) -> Residual:
     return Residual(config.d_model, config.norm_order, config.norm, config.dropout)
 
 
+def mean_of(streams: tuple[Tensor, Tensor], like: Tensor) -> Tensor:
+    """What comes out of reversible layers, as in the authors' code."""
+    return ((streams[0] + streams[1]) / 2).to(like.dtype)
+
+
 class EncoderLayer(nn.Module):
     """Self-attention over the source, then the feed-forward network."""
 
@@ -59,6 +67,13 @@ class EncoderLayer(nn.Module):
         normed = self.around_attention.before(x_BMD)
         x_BMD = self.around_attention.after(x_BMD, self.attention(normed, None, mask, bias, positions))
         return self.around_ffn.after(x_BMD, self.ffn(self.around_ffn.before(x_BMD)))
+
+    def sublayers(self, mask: Tensor, positions: Positions) -> list[Sublayer]:
+        """The same two, for reversible layers; what they are given is the bias."""
+        return [
+            Sublayer(self.around_attention, self.attention, lambda x, b: self.attention(x, None, mask, b, positions)),
+            Sublayer(self.around_ffn, self.ffn, lambda x, _: self.ffn(x)),
+        ]
 
 
 class DecoderLayer(nn.Module):
@@ -93,6 +108,28 @@ class DecoderLayer(nn.Module):
         x_BLD = self.around_cross.after(x_BLD, self.cross(normed, memory_BMD, memory_mask, cache=memory))
         return self.around_ffn.after(x_BLD, self.ffn(self.around_ffn.before(x_BLD)))
 
+    def sublayers(
+        self,
+        mask: Mask | None,
+        memory_mask: Tensor,
+        positions: Positions,
+        own: Cache | None = None,
+        memory: FixedCache | None = None,
+    ) -> list[Sublayer]:
+        """The same three, for reversible layers; what they are given are the encoder's output and the bias."""
+
+        def attend(x_BLD: Tensor, _: Tensor | None, bias: Tensor | None) -> Tensor:
+            return self.attention(x_BLD, None, mask, bias, positions, own)
+
+        def cross(x_BLD: Tensor, memory_BMD: Tensor | None, _: Tensor | None) -> Tensor:
+            return self.cross(x_BLD, memory_BMD, memory_mask, cache=memory)
+
+        return [
+            Sublayer(self.around_attention, self.attention, attend),
+            Sublayer(self.around_cross, self.cross, cross),
+            Sublayer(self.around_ffn, self.ffn, lambda x, *_: self.ffn(x)),
+        ]
+
 
 class Transformer(TranslationModel):
     """ids to logits. `encode` and `decode` are its halves; `begin` and `step` decode token by token."""
@@ -105,6 +142,7 @@ class Transformer(TranslationModel):
         self.tgt_embedding, self.src_embedding, self.output = build_embeddings(
             config.tie_embeddings, config.src_vocab_size, config.tgt_vocab_size, config.d_model
         )
+        self.reversible = config.residual == "reversible"
         self.encoder = nn.ModuleList(EncoderLayer(config, i) for i in range(config.n_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config, i) for i in range(config.n_decoder_layers))
         share_between_layers(self.encoder)
@@ -171,8 +209,12 @@ class Transformer(TranslationModel):
         x_BMD = self.src_embedded(self.embed(self.src_embedding, self.src_positions, src_BM))
         mask = padding_mask(src_BM, PAD)
         bias = self.src_positions.bias(src_BM.shape[1], src_BM.shape[1])
-        for layer in self.encoder:
-            x_BMD = layer(x_BMD, mask, bias, self.src_positions)
+        if self.reversible:
+            sublayers = [one for layer in self.encoder for one in layer.sublayers(mask, self.src_positions)]  # type: ignore[union-attr, operator]
+            x_BMD = mean_of(run_reversibly(sublayers, x_BMD, bias), x_BMD)
+        else:
+            for layer in self.encoder:
+                x_BMD = layer(x_BMD, mask, bias, self.src_positions)
         return self.memory(self.encoder_norm(x_BMD))  # type: ignore[no-any-return]
 
     def decode(self, tgt_BL: Tensor, memory_BMD: Tensor, memory_mask: Tensor) -> Tensor:
@@ -181,6 +223,10 @@ class Transformer(TranslationModel):
         x_BLD = self.tgt_embedded(self.embed(self.tgt_embedding, self.tgt_positions, tgt_BL))
         mask = CausalMask(length, length, tgt_BL.device)
         bias = self.tgt_positions.bias(length, length)
+        if self.reversible:
+            given = mask, memory_mask, self.tgt_positions
+            sublayers = [one for layer in self.decoder for one in layer.sublayers(*given)]  # type: ignore[union-attr, operator]
+            return self.finish(mean_of(run_reversibly(sublayers, x_BLD, memory_BMD, bias), x_BLD))
         for layer in self.decoder:
             x_BLD = layer(x_BLD, memory_BMD, mask, memory_mask, bias, self.tgt_positions)
         return self.finish(x_BLD)
@@ -201,6 +247,12 @@ class Transformer(TranslationModel):
         start = state.length
         x_R1D = self.tgt_embedded(self.embed(self.tgt_embedding, self.tgt_positions, tokens_R[:, None], start))
         bias = self.tgt_positions.bias(1, start + 1)
-        for layer, own, memory in zip(self.decoder, state.own, state.memories, strict=True):
+        layers: list[Any] = list(zip(self.decoder, state.own, state.memories, strict=True))
+        if self.reversible:
+            given = None, state.memory_mask, self.tgt_positions
+            sublayers = [one for layer, *caches in layers for one in layer.sublayers(*given, *caches)]
+            x_R1D = mean_of(run_reversibly(sublayers, x_R1D, None, bias, undo=False), x_R1D)
+            return self.project(self.finish(x_R1D))[:, 0]
+        for layer, own, memory in layers:
             x_R1D = layer(x_R1D, None, None, state.memory_mask, bias, self.tgt_positions, own, memory)
         return self.project(self.finish(x_R1D))[:, 0]

@@ -11,6 +11,7 @@ from regard.errors import ConfigError
 
 Position = Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "none"]
 NormOrder = Literal["post", "pre"]
+ResidualKind = Literal["standard", "reversible"]
 NormKind = Literal["layernorm", "rmsnorm"]
 FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "swish", "swiglu", "geglu"]
 FeedForwardChoice = Literal[FeedForwardKind, "moe"]
@@ -151,6 +152,20 @@ class LanguageFamily(TextFamily):
 
     def task(self, running_text: bool) -> TrainingTask | None:
         return "language_modelling"
+
+
+def check_residual(residual: ResidualKind, ffn: FeedForwardChoice, norm_order: NormOrder = "pre") -> None:
+    if residual == "standard":
+        return
+    if norm_order != "pre":
+        raise ConfigError(
+            "model.residual = 'reversible' needs norms before the sublayers: set model.norm_order = 'pre'"
+        )
+    if ffn == "moe":
+        raise ConfigError(
+            "model.residual = 'reversible' computes every sublayer again in the backward pass, where a mixture of "
+            "experts (model.ffn = 'moe') would count its tokens twice: set another model.ffn"
+        )
 
 
 def check_heads(d_model: int, n_heads: int) -> None:

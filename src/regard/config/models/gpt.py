@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from regard.config.attention import FULL_ATTENTION, AttentionConfig, check_attention
-from regard.config.models.base import FeedForwardChoice, LanguageFamily, check_heads
+from regard.config.models.base import FeedForwardChoice, LanguageFamily, ResidualKind, check_heads, check_residual
 from regard.config.models.mixture import DEFAULT_MIXTURE, MixtureConfig
 from regard.config.parsing import setting
 
@@ -28,10 +28,13 @@ class GptConfig(LanguageFamily):
     vocab_size: int = setting(0, low=0)  # 0: the tokenizer's
     moe: MixtureConfig = DEFAULT_MIXTURE  # used with ffn = "moe"
     attention: AttentionConfig = FULL_ATTENTION
+    # reversible: memory does not grow with the layers, which are computed again; the output has a matrix of its own
+    residual: ResidualKind = "standard"
 
     def __post_init__(self) -> None:
         check_attention(self.attention, "decoder", n_layers=self.n_layers, n_heads=self.n_heads)
         check_heads(self.d_model, self.n_heads)
+        check_residual(self.residual, self.ffn)
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         # for text as characters, on a CPU

@@ -12,9 +12,11 @@ from regard.config.models.base import (
     NormKind,
     NormOrder,
     Position,
+    ResidualKind,
     TiedEmbeddings,
     TranslationFamily,
     check_heads,
+    check_residual,
 )
 from regard.config.models.mixture import DEFAULT_MIXTURE, MixtureConfig
 from regard.config.parsing import setting
@@ -48,10 +50,12 @@ class TransformerConfig(TranslationFamily):
     attention: AttentionConfig = FULL_ATTENTION  # of the encoder
     decoder_attention: AttentionConfig = FULL_ATTENTION
     cross_attention: AttentionConfig = FULL_ATTENTION  # of the decoder to the encoder's output
+    residual: ResidualKind = "standard"  # reversible: memory does not grow with the layers, which are computed again
 
     def __post_init__(self) -> None:
         self.check_attentions()
         check_heads(self.d_model, self.n_heads)
+        check_residual(self.residual, self.ffn, self.norm_order)
         if self.position == "rotary" and (self.d_model // self.n_heads) % 2:
             raise ConfigError(
                 f"model.position = 'rotary' rotates pairs of dimensions, so d_model / n_heads must be even; "

@@ -33,6 +33,7 @@ from regard.core.cache import FixedCache, GrowingCache, PrunedCache
 from regard.core.linear import Linear
 from regard.core.masks import CausalMask, Mask, dense
 from regard.core.positions import Positions
+from regard.core.reversible import recomputing
 
 SMALLEST_SQUARE = 1e-6  # added to the mean square of a query before it is normalised
 NOWHERE = -(2**30)  # the place of padding
@@ -151,6 +152,7 @@ class LshAttention(MultiHeadAttention):
         if bias is not None:
             raise ValueError("positions that act on the scores (alibi, relative) need full or blockwise attention")
         L, M = q.shape[2], k.shape[2]
+        counts = self.training and not recomputing()
         layout = Layout(self.n_buckets, self.chunk, max(M, getattr(cache, "capacity", 0)))
         bucket_SBHL = self.buckets(k[:, :, M - L :].detach(), fixed=not self.training or cache is not None)
         real_BHM = real_keys(mask, k)
@@ -166,9 +168,9 @@ class LshAttention(MultiHeadAttention):
         else:
             causal = isinstance(mask, CausalMask)
             out_BHLK, seen = bucketed_attention(
-                q, k, v, bucket_SBHL, layout, causal, self.scale, self.dropout.active_p, count=self.training
+                q, k, v, bucket_SBHL, layout, causal, self.scale, self.dropout.active_p, count=counts
             )
-        if self.training:
+        if counts:
             self.load += load_of(bucket_SBHL, self.n_buckets, seen, isinstance(mask, CausalMask) or matrix, real_BHM)
         return out_BHLK
 
@@ -191,7 +193,7 @@ class LshAttention(MultiHeadAttention):
                 others_BHLM &= mask_here
             alone_BHL1 = ~(others_BHLM & ~itself_LM).any(-1, keepdim=True)
             seen_BHLM = others_BHLM & (~itself_LM | alone_BHL1)
-            if self.training:
+            if self.training and not recomputing():
                 n_seen += int((seen_BHLM & ~itself_LM).sum())
             scores_BHLM = self.scores((q[:, :, rows] * self.scale) @ k.mT)
             parts.append(self.dropout(self.weights(masked_softmax(scores_BHLM, seen_BHLM))) @ v)
