@@ -4,7 +4,7 @@
     python bench/long_context/patterns.py --data images
 
 Text: tiny Shakespeare by characters, stride 16. Images: Fashion-MNIST by pixels, the stride is a row. "strided" is
-local and strided attention, half of the heads each, as in the paper. Two layers of GPT; the figure is the bits per symbol.
+local and strided attention, half of the heads each, as in the paper. Two layers of GPT; figures in bits per symbol.
 """
 
 from __future__ import annotations
