@@ -121,7 +121,8 @@ class Gpt(LanguageModel):
 
     def run(self, x_BLD: Tensor, mask: Mask | None, caches: Sequence[Cache] | None = None) -> Tensor:
         """Through all layers."""
-        each: list[tuple[Any, Cache | None]] = list(zip(self.layers, caches or [None] * len(self.layers), strict=True))
+        of_layers: Sequence[Cache | None] = [None] * len(self.layers) if caches is None else caches
+        each: list[tuple[Any, Cache | None]] = list(zip(self.layers, of_layers, strict=True))
         if self.reversible:
             sublayers = [sublayer for layer, cache in each for sublayer in layer.sublayers(mask, cache)]
             return torch.cat(run_reversibly(sublayers, x_BLD, undo=caches is None), dim=-1).to(x_BLD.dtype)

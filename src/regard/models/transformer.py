@@ -119,10 +119,10 @@ class DecoderLayer(nn.Module):
         """The same three, for reversible layers; what they are given are the encoder's output and the bias."""
 
         def attend(x_BLD: Tensor, _: Tensor | None, bias: Tensor | None) -> Tensor:
-            return self.attention(x_BLD, None, mask, bias, positions, own)
+            return self.attention(x_BLD, None, mask, bias, positions, own)  # type: ignore[no-any-return]
 
         def cross(x_BLD: Tensor, memory_BMD: Tensor | None, _: Tensor | None) -> Tensor:
-            return self.cross(x_BLD, memory_BMD, memory_mask, cache=memory)
+            return self.cross(x_BLD, memory_BMD, memory_mask, cache=memory)  # type: ignore[no-any-return]
 
         return [
             Sublayer(self.around_attention, self.attention, attend),
@@ -210,7 +210,7 @@ class Transformer(TranslationModel):
         mask = padding_mask(src_BM, PAD)
         bias = self.src_positions.bias(src_BM.shape[1], src_BM.shape[1])
         if self.reversible:
-            sublayers = [one for layer in self.encoder for one in layer.sublayers(mask, self.src_positions)]  # type: ignore[union-attr, operator]
+            sublayers = [one for layer in self.encoder for one in layer.sublayers(mask, self.src_positions)]  # type: ignore[operator]
             x_BMD = mean_of(run_reversibly(sublayers, x_BMD, bias), x_BMD)
         else:
             for layer in self.encoder:
@@ -225,7 +225,7 @@ class Transformer(TranslationModel):
         bias = self.tgt_positions.bias(length, length)
         if self.reversible:
             given = mask, memory_mask, self.tgt_positions
-            sublayers = [one for layer in self.decoder for one in layer.sublayers(*given)]  # type: ignore[union-attr, operator]
+            sublayers = [one for layer in self.decoder for one in layer.sublayers(*given)]  # type: ignore[operator]
             return self.finish(mean_of(run_reversibly(sublayers, x_BLD, memory_BMD, bias), x_BLD))
         for layer in self.decoder:
             x_BLD = layer(x_BLD, memory_BMD, mask, memory_mask, bias, self.tgt_positions)

@@ -1,5 +1,7 @@
 """GPT-2's tokenizer: byte-pair encoding of UTF-8 bytes (Radford et al. 2019, section 2.2), so no text is unknown.
 
+RoBERTa's (Liu et al. 2019), which Longformer has too, is the same with other special tokens.
+
     vocab.json    {piece: id}
     merges.txt    one pair of pieces per line, the earliest learnt first; a first line that begins "#version" is ignored
 
@@ -17,10 +19,11 @@ from itertools import pairwise
 
 from regard.config.strict_json import parse_json
 from regard.errors import ConfigError
-from regard.tokenizers.special_ids import checked_ids
+from regard.tokenizers.special_ids import MASK_PIECE, checked_ids
 
 VOCABULARY_FILE, MERGES_FILE = "vocab.json", "merges.txt"
 END_PIECE = "<|endoftext|>"
+PAD_PIECE, UNK_PIECE, BEGIN_PIECE, SEPARATOR_PIECE, BLANK_PIECE = ROBERTA = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
 CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 # Unicode's White_Space; Python's isspace() includes four more control characters.
 SPACES = frozenset(
@@ -40,9 +43,8 @@ BYTES = {character: byte for byte, character in enumerate(VISIBLE)}
 
 
 class ByteLevelBpeTokenizer:
-    """Text ⇄ ids as GPT-2 does it; one special token, <|endoftext|>, separates texts."""
+    """Text ⇄ ids as GPT-2 does it; one special token, <|endoftext|>, separates texts. Or with RoBERTa's five."""
 
-    mask: int | None = None
     lowercase = False
 
     def __init__(self, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
@@ -58,18 +60,36 @@ class ByteLevelBpeTokenizer:
         for left, right in self._merges:
             if left + right not in self._ids:
                 raise ConfigError(f"{MERGES_FILE} produces {left + right!r}, which is not in {VOCABULARY_FILE}")
-        if END_PIECE not in self._ids:
-            raise ConfigError(f"{VOCABULARY_FILE} has no {END_PIECE}")
-        # No separate padding: nothing attends to positions after the end of a text.
-        self.pad = self.unk = self.begin = self.end = self._ids[END_PIECE]
+        self.mask: int | None = None
+        if END_PIECE in self._ids:
+            # No separate padding: nothing attends to positions after the end of a text.
+            self.pad = self.unk = self.begin = self.end = self._ids[END_PIECE]
+        elif all(piece in self._ids for piece in ROBERTA):
+            self.pad, self.unk, self.begin, self.end, self.mask = (self._ids[piece] for piece in ROBERTA)
+            if self.pad != 0:
+                raise ConfigError(f"{VOCABULARY_FILE} gives {PAD_PIECE} the id {self.pad}; Regard needs it to be 0")
+        else:
+            raise ConfigError(f"{VOCABULARY_FILE} has neither {END_PIECE} nor all of {', '.join(ROBERTA)}")
         self._word_ids = lru_cache(maxsize=100_000)(self._merge)
 
     @property
     def suppressed_ids(self) -> tuple[int, ...]:
-        return ()
+        return () if self.mask is None else (self.pad, self.unk, self.begin, self.end, self.mask)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [[i for word in words(text) for i in self._word_ids(word)] for text in texts]
+        """The ids of each text; where there is a mask token, [MASK] in a text is it, without the space before it."""
+        if self.mask is None:
+            return [self._encode(text) for text in texts]
+        return [self._encode_masked(text.split(MASK_PIECE), self.mask) for text in texts]
+
+    def _encode(self, text: str) -> list[int]:
+        return [i for word in words(text) for i in self._word_ids(word)]
+
+    def _encode_masked(self, parts: Sequence[str], mask: int) -> list[int]:
+        ids = self._encode(parts[-1])
+        for part in reversed(parts[:-1]):
+            ids = [*self._encode(part.rstrip()), mask, *ids]
+        return ids
 
     def _merge(self, word: str) -> tuple[int, ...]:
         """Merge the bytes of a word: the adjacent pair that was learnt earliest first, until no pair is left."""
@@ -89,7 +109,7 @@ class ByteLevelBpeTokenizer:
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes of a token, not always whole characters."""
-        if id == self.end:
+        if id == self.end or id in self.suppressed_ids:
             return b""
         return b"".join(character_bytes(character) for character in self._pieces[id])
 
@@ -113,14 +133,19 @@ class ByteLevelBpeTokenizer:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], lowercase: bool = False) -> ByteLevelBpeTokenizer:
-        vocabulary = parse_json(files[VOCABULARY_FILE], VOCABULARY_FILE)
-        if not isinstance(vocabulary, dict) or not all(type(i) is int for i in vocabulary.values()):
-            raise ConfigError(f"{VOCABULARY_FILE} must be a JSON object that maps pieces to ids")
-        try:
-            lines = files[MERGES_FILE].decode("utf-8").split("\n")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{MERGES_FILE} is not UTF-8 text (byte {error.start})") from None
-        return cls(vocabulary, read_merges(lines))
+        return cls(*read_files(files))
+
+
+def read_files(files: Mapping[str, bytes]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """The ids of the pieces, and the merges."""
+    vocabulary = parse_json(files[VOCABULARY_FILE], VOCABULARY_FILE)
+    if not isinstance(vocabulary, dict) or not all(type(i) is int for i in vocabulary.values()):
+        raise ConfigError(f"{VOCABULARY_FILE} must be a JSON object that maps pieces to ids")
+    try:
+        lines = files[MERGES_FILE].decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{MERGES_FILE} is not UTF-8 text (byte {error.start})") from None
+    return vocabulary, read_merges(lines)
 
 
 def read_merges(lines: Sequence[str]) -> list[tuple[str, str]]:

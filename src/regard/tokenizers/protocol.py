@@ -5,7 +5,7 @@ The files in a model folder determine the implementation:
     tokenizer.model            SentencePiece           sentencepiece.py
     characters.txt             characters              characters.py
     vocab.txt                  WordPiece (BERT)        wordpiece.py
-    vocab.json, merges.txt     byte-level BPE (GPT-2)  byte_level_bpe.py
+    vocab.json, merges.txt     byte-level BPE (GPT-2, RoBERTa)  byte_level_bpe.py
 
 Translators have a tokenizer for each language: pair.py.
 """

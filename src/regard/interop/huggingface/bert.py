@@ -2,7 +2,7 @@
 
 Query, key and value become one matrix; the rest is renamed. The weights determine the heads: `cls.predictions` predicts
 masked tokens, `cls.seq_relationship` next sentences, and `classifier` classifies texts or, where the folder's
-architecture is BertForTokenClassification, tokens.
+architecture is …ForTokenClassification, tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ACTIVATIONS: dict[str, FeedForwardKind] = {
     "silu": "swish",
     "swish": "swish",
 }
-TOKENS = "BertForTokenClassification"
+TOKENS = "ForTokenClassification"
 TOKENIZERS = ("BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend")
 TOKENIZER_CONFIG, TOKENIZER_JSON = "tokenizer_config.json", "tokenizer.json"
 Weights = dict[str, np.ndarray]
@@ -64,7 +64,7 @@ def bert_config(config: HuggingFaceConfig, tensors: HuggingFaceTensors) -> BertC
         heads.append("next")
     n_labels = 0
     if "classifier.weight" in tensors:
-        heads.append("tags" if TOKENS in config.texts("architectures") else "classes")
+        heads.append("tags" if any(name.endswith(TOKENS) for name in config.texts("architectures")) else "classes")
         n_labels = tensors.rows("classifier.weight")
         config.require("problem_type", None, "single_label_classification")
         if n_labels < 2:

@@ -24,7 +24,13 @@ from regard.interop.huggingface.folder import (
     build_settings,
 )
 from regard.model_folder.folder import ModelDescription
-from regard.tokenizers.byte_level_bpe import MERGES_FILE, VOCABULARY_FILE, ByteLevelBpeTokenizer, read_merges
+from regard.tokenizers.byte_level_bpe import (
+    MERGES_FILE,
+    VOCABULARY_FILE,
+    ByteLevelBpeTokenizer,
+    read_files,
+    read_merges,
+)
 
 Weights = dict[str, np.ndarray]
 
@@ -104,19 +110,22 @@ def read_bytelevel(folder: HuggingFaceFolder) -> ByteLevelBpeTokenizer:
     """The tokenizer from vocab.json and merges.txt, or from tokenizer.json in newer folders."""
     folder.optional_config(TOKENIZER_CONFIG).require("add_prefix_space", False, default=False)
     try:
-        if folder.has(VOCABULARY_FILE) or not folder.has(TOKENIZER_JSON):
-            return ByteLevelBpeTokenizer.from_files(
-                {name: folder.bytes(name) for name in (VOCABULARY_FILE, MERGES_FILE)}
-            )
-        whole = folder.optional_config(TOKENIZER_JSON)
-        model, vocabulary = whole.inner("model"), {**read_ids(whole.inner("model"))}
-        if model.get("type") != "BPE" or whole.inner("pre_tokenizer").get("type") != "ByteLevel":
-            raise ConfigError("tokenizer.json is not a byte-level BPE tokenizer")
-        for added in whole.tables("added_tokens"):
-            vocabulary.setdefault(added.text("content"), added.number("id"))
-        return ByteLevelBpeTokenizer(vocabulary, merges_of(model))
+        return ByteLevelBpeTokenizer(*read_bpe(folder))
     except ConfigError as error:
         raise ModelFolderError(f"{folder.path}: the tokenizer cannot be read: {error}") from None
+
+
+def read_bpe(folder: HuggingFaceFolder) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """The ids of the pieces, and the merges."""
+    if folder.has(VOCABULARY_FILE) or not folder.has(TOKENIZER_JSON):
+        return read_files({name: folder.bytes(name) for name in (VOCABULARY_FILE, MERGES_FILE)})
+    whole = folder.optional_config(TOKENIZER_JSON)
+    model, vocabulary = whole.inner("model"), {**read_ids(whole.inner("model"))}
+    if model.get("type") != "BPE" or whole.inner("pre_tokenizer").get("type") != "ByteLevel":
+        raise ConfigError("tokenizer.json is not a byte-level BPE tokenizer")
+    for added in whole.tables("added_tokens"):
+        vocabulary.setdefault(added.text("content"), added.number("id"))
+    return vocabulary, merges_of(model)
 
 
 def merges_of(model: HuggingFaceConfig) -> list[tuple[str, str]]:
