@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import ImageClassifier, TextEncoder, TextGenerator
-from regard.cli.display import spans_text
+from regard.cli.display import buckets_text, spans_text
 from regard.config import CorpusConfig, RunConfig
 from regard.config.recipe import run_from_dict
 from regard.data.batches import DataPosition
@@ -88,6 +88,13 @@ def make(folder: Path) -> Make:
                 "attention": {"kind": "adaptive_span", "max_span": 8, "initial_span": 1, "ramp": 2, "span_loss": 1.0},
             },
         ),
+        "reformer": (
+            {"train": [{"text": text}], "valid": [{"text": text, "start": 0.9}], **characters},
+            {
+                "family": "gpt", "max_positions": 32, **SIZES, "residual": "reversible",
+                "attention": {"kind": "lsh", "n_buckets": 4, "chunk": 4, "n_rounds": 2},
+            },
+        ),
         "deepseek": (
             {"train": [{"text": text}], "valid": [{"text": text, "start": 0.9}], **characters},
             {
@@ -131,7 +138,7 @@ def make(folder: Path) -> Make:
     return make_run
 
 
-KINDS = ("gpt", "gpt of pieces", "gpt with spans", "deepseek", "bert", "t5", "bert classes", "vit")
+KINDS = ("gpt", "gpt of pieces", "gpt with spans", "reformer", "deepseek", "bert", "t5", "bert classes", "vit")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -189,6 +196,17 @@ def test_spans_are_learnt_clamped_and_reported(make: Make, tmp_path: Path, heard
     assert row["mean"] == means[0]
     assert {name: len(heads) for name, heads in row["heads"].items()} == {"layers.0.attention": 2}
     assert spans_text(heard.steps[0].spans).startswith(f"mean {means[0]:.0f} tokens, longest ")
+
+
+def test_buckets_are_reported(make: Make, tmp_path: Path, heard: Any) -> None:
+    folder = RunFolder(tmp_path / "run")
+    start(make("reformer"), folder, heard)
+    buckets = heard.steps[0].buckets
+    assert buckets.mean == 6  # windows of 24 tokens, 4 buckets
+    assert 6 <= buckets.largest <= 24
+    assert 0 < buckets.seen < 1
+    assert folder.read_metrics()[0]["buckets"] == vars(buckets)
+    assert buckets_text(buckets).startswith("mean 6.0 tokens, largest ")
 
 
 def test_what_comes_out_can_be_used(make: Make, tmp_path: Path, heard: Any) -> None:

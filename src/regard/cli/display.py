@@ -18,7 +18,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from regard.train.reports import Balance, Sample, Spans, StepReport, ValidationReport
+from regard.train.reports import Balance, Buckets, Sample, Spans, StepReport, ValidationReport
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -51,6 +51,11 @@ def spans_text(spans: Spans) -> str:
     return f"mean {spans.mean:.0f} tokens, longest {spans.longest:.0f}"
 
 
+def buckets_text(buckets: Buckets) -> str:
+    """How the tokens are divided, and what is seen of a text."""
+    return f"mean {buckets.mean:.1f} tokens, largest {buckets.largest:,}, {buckets.seen:.1%} of pairs seen"
+
+
 class PlainDisplay:
     """A line per report."""
 
@@ -75,6 +80,7 @@ class PlainDisplay:
             f"{r.tokens_per_second:,.0f} tokens/s  {clock(r.seconds)} elapsed  {clock(r.seconds_left)} left"
             + ("" if r.balance is None else f"  experts: {balance_text(r.balance)}")
             + ("" if r.spans is None else f"  spans: {spans_text(r.spans)}")
+            + ("" if r.buckets is None else f"  buckets: {buckets_text(r.buckets)}")
         )
 
     def validation(self, r: ValidationReport) -> None:
@@ -141,6 +147,7 @@ class LiveDisplay:
             "time left": clock(r.seconds_left),
             **({} if r.balance is None else {"experts": balance_text(r.balance)}),
             **({} if r.spans is None else {"spans": spans_text(r.spans)}),
+            **({} if r.buckets is None else {"buckets": buckets_text(r.buckets)}),
         }
         numbers = [Text.assemble((f"{name}\n", "dim"), (value, "bold")) for name, value in cells.items()]
         curve = sparkline(self.losses, max(8, min(60, self.console.width - 32)))

@@ -21,7 +21,6 @@ import torch
 from torch import nn
 
 from regard.config import RunConfig
-from regard.core.attention.adaptive_span import spans
 from regard.core.auxiliary import auxiliary_loss, constrain
 from regard.core.int8 import reason_against, use_int8
 from regard.core.moe import LoadReport, rebalance
@@ -32,6 +31,7 @@ from regard.kernels.memory import keep_freed_memory
 from regard.model_folder.atomic import atomic_write
 from regard.model_folder.folder import PROBES, read_weights
 from regard.train.arithmetic import arithmetic_of, choose_device, why_no_kernels
+from regard.train.attention_reports import report_buckets, report_spans
 from regard.train.checkpoint import Checkpoint, Progress, Tally, load_checkpoint, save_checkpoint
 from regard.train.ema import MovingAverage
 from regard.train.model_card import model_card
@@ -44,7 +44,7 @@ from regard.train.optimizer import (
     restore_optimizer,
 )
 from regard.train.probes import encode, read_history
-from regard.train.reports import Balance, Listener, Spans, StepReport, ValidationReport
+from regard.train.reports import Balance, Listener, StepReport, ValidationReport
 from regard.train.run_folder import RunFolder, write_errors
 from regard.train.task import TaskBatch
 from regard.train.tasks import AnyPrepared, build_task
@@ -308,17 +308,12 @@ class Trainer:
             progress.seconds,
             self.seconds_left(),
             None if self.load is None else Balance(self.load.entropy, self.load.busiest, self.load.idle),
-            self.spans(),
+            report_spans(self.model),
+            report_buckets(self.model),
         )
         self.load = None
         self.folder.append_metrics(report.row())
         self.listener.step(report)
-
-    def spans(self) -> Spans | None:
-        if not (heads := spans(self.model)):
-            return None
-        every = [span for layer in heads.values() for span in layer]
-        return Spans(sum(every) / len(every), max(every), heads)
 
     def seconds_left(self) -> float:
         """Estimated time to the nearest limit."""

@@ -28,6 +28,15 @@ class Spans:
 
 
 @dataclass(frozen=True)
+class Buckets:
+    """The buckets of LSH attention."""
+
+    mean: float  # tokens, empty buckets included
+    largest: int
+    seen: float  # of the pairs that full attention would see, 0 to 1
+
+
+@dataclass(frozen=True)
 class StepReport:
     """The steps since the last report."""
 
@@ -42,14 +51,15 @@ class StepReport:
     seconds_left: float
     balance: Balance | None = None  # of a model with experts
     spans: Spans | None = None  # of a model with adaptive spans
+    buckets: Buckets | None = None  # of a model with LSH attention
 
     @property
     def perplexity(self) -> float:
         return perplexity(self.nll)
 
     def row(self) -> dict[str, Any]:
-        known = {name: value for name, value in vars(self).items() if name not in ("balance", "spans")}
-        parts = {"balance": self.balance, "spans": self.spans}
+        parts = {"balance": self.balance, "spans": self.spans, "buckets": self.buckets}
+        known = {name: value for name, value in vars(self).items() if name not in parts}
         found = {name: vars(part) for name, part in parts.items() if part is not None}
         return {"kind": "step", **known, **found, "perplexity": self.perplexity}
 

@@ -2,7 +2,7 @@
 
 Every rank has the whole model, holds its part of each text, and computes it with ring attention. The loss is the mean
 over the tokens of all ranks; gradients are summed over the ranks, so that all take the same step. The `Trainer` does
-not do this yet: examples/long_text.py is a training loop with it.
+not do this yet: examples/train_long_text.py is a training loop with it.
 
 Shapes: B batch, L tokens of a text, those of this rank; N of them with a target; D model.
 """
