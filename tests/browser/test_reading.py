@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,4 +149,4 @@ def test_labels_of_long_sentences_do_not_overlap(visit: Any) -> None:
     boxes = [box for text in view.locator("svg text").all() if (box := text.bounding_box())]
     left = sorted((box["y"], box["height"]) for box in boxes if box["x"] < boxes[0]["x"] + boxes[0]["width"])
     assert len(left) > 20
-    assert all(after - before[0] > 0.6 * before[1] for before, (after, _) in zip(left, left[1:], strict=False))
+    assert all(after - before[0] > 0.6 * before[1] for before, (after, _) in itertools.pairwise(left))

@@ -54,7 +54,7 @@ def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], re.Matc
 def test_from_start_to_ctrl_c(make_model: Any, tmp_path: Path) -> None:
     model = make_model(tmp_path / "runs" / "first" / "model")
     with running("--runs", tmp_path / "runs", "the cat?") as (process, ready):
-        assert ready[2] == "#translate?text=the%20cat%3F"
+        assert ready[2] == "#overview?text=the%20cat%3F"
         with urllib.request.urlopen(f"{ready[1]}api/models", timeout=60) as reply:
             assert json.load(reply)["models"][-1]["name"] == "first"  # after those that come with Regard
         body = json.dumps({"text": "the cat", "options": {"beam": 2}}).encode()

@@ -56,7 +56,7 @@ def command(
     if not (PAGE / "index.html").is_file():
         click.echo(f"{HOW_TO_BUILD}\nServing the API only.", err=True)
     bound = bind(host, port)
-    address = address_of(bound, host) + (f"#translate?text={quote(text)}" if text else "")
+    address = address_of(bound, host) + (f"#overview?text={quote(text)}" if text else "")
 
     if not is_loopback(host):
         click.echo(

@@ -1,8 +1,9 @@
-// The guided lesson: fourteen steps from a sentence to its translation, and the parts of the diagram each one highlights.
+// The guided lesson: fourteen steps from a sentence to its translation, and the stage of the walk that each one shows.
+import type { Stage } from "../walk/stages";
 
 export interface LessonStep {
   id: (typeof IDS)[number];
-  focus: string[];
+  stage: Stage;
 }
 
 const IDS = [
@@ -22,21 +23,21 @@ const IDS = [
   "loop",
 ] as const;
 
-const FOCUS: Record<LessonStep["id"], string[]> = {
-  tokens: ["source-tokens"],
-  embedding: ["source-tokens", "source-embedded"],
-  position: ["source-tokens", "source-embedded"],
-  qkv: ["source-tokens", "source-embedded", "encoder-attention-0"],
-  score: ["source-tokens", "encoder-attention-0"],
-  scale: ["source-tokens", "encoder-attention-0"],
-  mask: ["target-tokens", "decoder-attention"],
-  softmax: ["source-tokens", "encoder-attention-0"],
-  heads: ["encoder-attention", "decoder-attention", "cross"],
-  norm: ["source-embedded", "encoder-attention-0", "encoder-out-0"],
-  ffn: ["encoder-out"],
-  cross: ["source-tokens", "memory", "encoder-decoder-links", "cross", "target-tokens"],
-  next: ["target-tokens", "decoder-out", "probabilities"],
-  loop: ["target-tokens", "probabilities", "feedback"],
+const STAGES: Record<LessonStep["id"], Stage> = {
+  tokens: "tokens",
+  embedding: "embedding",
+  position: "position",
+  qkv: "project",
+  score: "scores",
+  scale: "scores",
+  mask: "self",
+  softmax: "softmax",
+  heads: "heads",
+  norm: "norm",
+  ffn: "ffn",
+  cross: "cross",
+  next: "next",
+  loop: "loop",
 };
 
-export const LESSON: LessonStep[] = IDS.map((id) => ({ id, focus: FOCUS[id] }));
+export const LESSON: LessonStep[] = IDS.map((id) => ({ id, stage: STAGES[id] }));

@@ -3,7 +3,8 @@ import * as api from "../api/client";
 import type { Intervention, Limits, Model, ScoredPiece, Translation } from "../api/types";
 import * as address from "./address";
 import type { AttentionKind } from "./attention";
-import { knownScript, reads } from "./languages";
+import { isSpecial } from "../format/words";
+import { examplesOf, knownScript, reads } from "./languages";
 import type { Panel } from "./panels";
 import { idsOf, Trace } from "./trace";
 
@@ -73,6 +74,9 @@ class Session {
       this.error = errorInfo(failure);
       return;
     }
+    const [first] = this.model ? examplesOf(this.model) : [];
+    // The page opens on a translated sentence.
+    if (first && !location.hash.slice(1)) Object.assign(this.view, { panel: "overview", text: first });
     const given = api.transport.sentence;
     if (given) {
       this.view.model = given.model;
@@ -276,6 +280,21 @@ class Session {
 
   showHead(kind: AttentionKind, layer: number, head: number): void {
     Object.assign(this.view, { kind, layer, head, cell: null, panel: "head", lesson: null });
+  }
+
+  /** The lesson follows a word with a meaning: of the longest words, the one that the translation attends to most. */
+  beginLesson(): void {
+    const trace = this.trace;
+    if (trace && this.view.position === 0) {
+      const total = trace.src.map((_, position) =>
+        trace.outputTokens.reduce((sum, _token, step) => sum + trace.crossAttention(step)[position], 0),
+      );
+      const words = trace.srcWords.filter((word) => /\p{Letter}/u.test(word.text) && !isSpecial(word.text));
+      const length = Math.max(...words.map((word) => Math.min(4, [...word.text].length)), 0);
+      const found = words.filter((word) => [...word.text].length >= length).toSorted((a, b) => total[b.from] - total[a.from])[0];
+      this.view.position = found?.from ?? 0;
+    }
+    this.view.lesson = 0;
   }
 
   /** Select a source token. */
