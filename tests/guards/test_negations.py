@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regard.guards.changes import changed_negation
 from regard.guards.language_pair import find_language_pair
+from regard.guards.negations import (
+    find_chinese_negations,
+    find_english_negations,
+    may_have_chinese_negations,
+    may_have_english_negations,
+)
 from regard.text.scripts import has_han
 
 ZH_EN, EN_ZH = find_language_pair("zh", "en"), find_language_pair("en", "zh")
@@ -52,3 +60,12 @@ def test_changed(source: str, translation: str, change: str) -> None:
 
 def test_other_languages_are_not_judged() -> None:
     assert changed_negation("I do not know.", "Ich weiß es nicht.", find_language_pair("en", "de")) is None
+
+
+@given(
+    st.text(alphabet="notevrbdyhigwucaislf'’ NT.", max_size=20)
+    | st.text(alphabet="不没未别勿并非无法人绝毫的，。我", max_size=8)
+)
+def test_the_quick_look_overlooks_nothing(text: str) -> None:
+    assert may_have_english_negations(text) or not find_english_negations(text).certain
+    assert may_have_chinese_negations(text) or not find_chinese_negations(text).certain

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.guards.chinese_quantities import find_chinese_quantities
-from regard.guards.english_quantities import find_english_quantities
+from regard.guards.chinese_quantities import find_chinese_quantities, may_have_chinese_quantities
+from regard.guards.english_quantities import find_english_quantities, may_have_english_quantities
 from regard.guards.quantities import Quantity, differences, reading
 from regard.text.normalise import normalise
 from regard.text.scripts import has_han
@@ -149,3 +149,44 @@ def test_any_text(text: str) -> None:
 @given(st.integers(0, 10**9), st.sampled_from(["{}", "{:,}"]))
 def test_digits_with_and_without_commas(number: int, form: str) -> None:
     assert [one.readings for one in find(form.format(number))] == [frozenset([reading("number", number)])]
+
+
+_SOME_WORDS = (
+    "a|an|one|first|the|another|half|quarter|two|five|dozen|hundred|million|second|third|thirds|point|oh|zero|of|in|no|"
+    "kilogram|kg|m|metres|feet|dollar|percent|day|year|century|o'clock|p.m.|am|morning|evening|at|past|March|May|to|"
+    "k|K|minus|below|twenties|VI|I|$|%|½|²|=|-|.|,|3"
+)
+_CHARACTERS = "一十百半两零〇点分时世纪第几公斤块元天个壹拾叁下午早上差刻多百分之的=%½kgVI3 "
+
+
+@given(st.lists(st.sampled_from(_SOME_WORDS.split("|")), max_size=6))
+def test_the_quick_look_at_english_overlooks_nothing(words: list[str]) -> None:
+    text = " ".join(words)
+    assert may_have_english_quantities(text) or not any(one.certain for one in find_english_quantities(text))
+
+
+@given(st.text(alphabet=_CHARACTERS, max_size=8))
+def test_the_quick_look_at_chinese_overlooks_nothing(text: str) -> None:
+    assert may_have_chinese_quantities(text) or not any(one.certain for one in find_chinese_quantities(text))
+
+
+def test_the_quick_look_spares_ordinary_sentences() -> None:
+    assert not may_have_english_quantities("I'm a student, and she was the only one in the house for a day.")
+    assert not may_have_chinese_quantities("我是一个学生，有一天没有人在家。")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.8e308",
+        "1.8e308点",
+        f"一{'亿' * 60}公斤",
+        "one " + "hundred " * 200,
+        "1e308 thousand",
+        "1e308千米",
+        "二" * 400,
+    ],
+)
+def test_more_than_a_float_holds(text: str) -> None:
+    for quantities in (find_chinese_quantities(text), find_english_quantities(text)):
+        assert differences(quantities, quantities) == ([], [])

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from regard.guards.chinese import CHINESE
 from regard.guards.language_pair import LanguagePair
 from regard.guards.quantities import Quantity, differences, lost_ranges
+from regard.text.cached import cached_by_text
 
 _APPROXIMATE_ZH = re.compile("[0-9十百千万亿](?:多|余)(?![少数])")  # 30多年: more than 30 years
 _APPROXIMATE_EN = re.compile(
@@ -45,13 +46,18 @@ def find_changes(source: str, translation: str, pair: LanguagePair) -> list[Chan
     return [*changes, negation] if negation else changes
 
 
+@cached_by_text
 def changed_quantities(source: str, translation: str, pair: LanguagePair) -> tuple[list[Quantity], list[Quantity]]:
     """The quantities of the source that are not in the translation, and those of the translation not in the source."""
+    if not pair.may_have_quantities(source, "source") and not pair.may_have_quantities(translation, "target"):
+        return [], []
     return differences(pair.find_quantities(source, "source"), pair.find_quantities(translation, "target"))
 
 
 def changed_ranges(source: str, translation: str, pair: LanguagePair) -> list[Change]:
     """Ranges whose numbers are there, but not as a range: "4–5 km" became "4 km 5 km"."""
+    if not pair.may_have_quantities(source, "source"):
+        return []
     ranges = lost_ranges(pair.find_quantities(source, "source"), pair.find_quantities(translation, "target"))
     return [Change(source[low.start : high.stop], "separate numbers") for low, high in ranges]
 
@@ -59,6 +65,8 @@ def changed_ranges(source: str, translation: str, pair: LanguagePair) -> list[Ch
 def changed_negation(source: str, translation: str, pair: LanguagePair) -> Change | None:
     """A negation that only one of the two has."""
     if not pair.knows_words:
+        return None
+    if not pair.source.may_have_negations(source) and not pair.target.may_have_negations(translation):
         return None
     wanted, found = pair.source.find_negations(source), pair.target.find_negations(translation)
     if len(wanted.certain) > len(found.certain) + found.possible:

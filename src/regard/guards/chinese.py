@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from regard.guards.chinese_quantities import find_chinese_quantities
+from regard.guards.chinese_quantities import find_chinese_quantities, may_have_chinese_quantities
 from regard.guards.language_rules import Date, LanguageRules, TextContext
-from regard.guards.negations import Negations, find_chinese_negations
+from regard.guards.negations import Negations, find_chinese_negations, may_have_chinese_negations
 from regard.guards.numbers import number_values, numbers_to_digits
 from regard.guards.quantities import Quantity
 from regard.guards.words import WORD
@@ -60,8 +60,14 @@ class ChineseRules(LanguageRules):
         words = _LATIN_WORD.findall(translation) if has_han(translation) else []
         return any(word.lower() not in source.lower() and word not in _LATIN_IN_CHINESE for word in words)
 
-    def find_quantities(self, text: str) -> list[Quantity]:
+    def may_have_quantities(self, text: str) -> bool:
+        return may_have_chinese_quantities(text)
+
+    def find_quantities(self, text: str) -> tuple[Quantity, ...]:
         return find_chinese_quantities(text)
+
+    def may_have_negations(self, text: str) -> bool:
+        return may_have_chinese_negations(text)
 
     def find_negations(self, text: str) -> Negations:
         return find_chinese_negations(text)

@@ -10,7 +10,8 @@ from regard.guards.numbers import chinese_values
 from regard.guards.quantities import reading
 from regard.guards.units import CHINESE_UNIT, TIMES, chinese_units
 
-_FORMAL = str.maketrans("壹贰叁肆伍陆柒捌玖拾佰仟貳參陸", "一二三四五六七八九十百千二三六")
+FORMAL_NUMERALS = "壹贰叁肆伍陆柒捌玖拾佰仟貳參陸"
+_FORMAL = str.maketrans(FORMAL_NUMERALS, "一二三四五六七八九十百千二三六")
 _FORMAL_NUMBER = re.compile("[壹贰叁肆伍陆柒捌玖拾佰仟貳參陸万萬亿零]{2,}")
 NUMERALS = "零〇一二两兩三四五六七八九十百千万萬亿億廿卅"
 # Where numerals are parts of words.

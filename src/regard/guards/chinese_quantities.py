@@ -5,10 +5,18 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from regard.guards.chinese_numerals import DIGITS, NUMERALS, find_chinese_numbers, fold_formal, numeral_value
+from regard.guards.chinese_numerals import (
+    DIGITS,
+    FORMAL_NUMERALS,
+    NUMERALS,
+    find_chinese_numbers,
+    fold_formal,
+    numeral_value,
+)
 from regard.guards.notation import NEAR, Number, hide_literals, read_money
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
-from regard.guards.units import CHINESE_UNIT, chinese_units, per_hour
+from regard.guards.units import CHINESE_UNIT, TIMES, chinese_units, per_hour
+from regard.text.cached import cached_by_text
 
 _ANY_NUMERAL = rf"[{NUMERALS}]+"
 _PART_OF = re.compile("(百|千|万|[一二两三四五六七八九十]+|\\d+)分之")
@@ -57,8 +65,23 @@ _OPTIONAL_WORDS = {
 }
 _CLOCK_WORDS = {"中午": 720.0, "正午": 720.0, "午夜": 0.0, "半夜": 0.0}
 
+_ANY_NUMBER = re.compile(
+    rf"[\d={NUMERALS.replace('一', '')}{FORMAL_NUMERALS}]|一(?= ?[{NUMERALS}点點时時世])|[IVX]{{2,}}"
+)
 
-def find_chinese_quantities(text: str) -> list[Quantity]:
+
+def may_have_chinese_quantities(text: str) -> bool:
+    """Whether any quantity may be certain; a quick look that spares most texts the search itself."""
+    if _ANY_NUMBER.search(text):
+        return True
+    if any(one.isnumeric() and one != "一" for one in text):
+        return True
+    units = (CHINESE_UNIT.match(text, at + 1) for at, one in enumerate(text) if one == "一")
+    return any(unit and any(one.dimension not in TIMES for one in chinese_units(unit)) for unit in units)
+
+
+@cached_by_text
+def find_chinese_quantities(text: str) -> tuple[Quantity, ...]:
     """All quantities, in order."""
     text, codes = hide_literals(text)
     text = fold_formal(text)
@@ -74,7 +97,7 @@ def find_chinese_quantities(text: str) -> list[Quantity]:
     mark_ranges(text, quantities)
     found += _join_money(_share_units(text, quantities))
     found += _possible(text, found)
-    return sorted(found, key=lambda one: one.start)
+    return tuple(sorted(found, key=lambda one: one.start))
 
 
 def _possible(text: str, found: list[Quantity]) -> list[Quantity]:

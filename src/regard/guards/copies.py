@@ -10,8 +10,10 @@ from regard.guards.words import WORD
 
 def is_copy(source: str, translation: str, source_language: LanguageRules) -> bool:
     """Whether too many words of the translation are words of the source that should have been translated."""
-    translatable = Counter(source_language.translatable_words(source))
     written = [word.lower() for word in WORD.findall(translation) if not word.isdigit()]
+    if set(written).isdisjoint(word.lower() for word in WORD.findall(source)):
+        return False
+    translatable = Counter(source_language.translatable_words(source))
     copied = (Counter(written) & translatable).total()
     return copied > source_language.max_copied_share * len(written)
 

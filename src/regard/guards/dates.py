@@ -35,6 +35,8 @@ def remove_date_commas(text: str, language: LanguageRules) -> str:
 def repair_months(source: str, translation: str, pair: LanguagePair) -> str:
     """Replace the months of the translation by those of the source, if they differ and there are as many."""
     wanted = list(find_months(source, pair.source))
+    if not wanted:
+        return translation
     written = list(find_months(translation, pair.target))
     if len(wanted) != len(written) or sorted(month for month, _ in wanted) == sorted(month for month, _ in written):
         return translation

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from regard.guards.english_quantities import find_english_quantities
+from regard.guards.english_quantities import find_english_quantities, may_have_english_quantities
 from regard.guards.entities import find_entities
 from regard.guards.language_rules import Date, LanguageRules, TextContext
-from regard.guards.negations import Negations, find_english_negations
+from regard.guards.negations import Negations, find_english_negations, may_have_english_negations
 from regard.guards.numbers import MONTHS
 from regard.guards.quantities import Quantity
 from regard.guards.words import WORD
@@ -41,6 +41,8 @@ class EnglishRules(LanguageRules):
     def is_name(self, span: Span, context: TextContext) -> bool:
         """Whether a word is an abbreviation or the name of a product: NASA, iPhone, CO2."""
         word = span.of(context.text)
+        if word[1:].islower() and word.isalpha():
+            return False
         return bool(_NAME.fullmatch(word)) and not _NOT_NAME.fullmatch(word) and not context.all_capitals
 
     def trim_name(self, name: str) -> str:
@@ -66,8 +68,14 @@ class EnglishRules(LanguageRules):
     def has_unknown_word(self, source: str, translation: str) -> bool:
         return False  # any Latin word may be a translation
 
-    def find_quantities(self, text: str) -> list[Quantity]:
+    def may_have_quantities(self, text: str) -> bool:
+        return may_have_english_quantities(text)
+
+    def find_quantities(self, text: str) -> tuple[Quantity, ...]:
         return find_english_quantities(text)
+
+    def may_have_negations(self, text: str) -> bool:
+        return may_have_english_negations(text)
 
     def find_negations(self, text: str) -> Negations:
         return find_english_negations(text)

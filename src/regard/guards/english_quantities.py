@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 
 from regard.guards.notation import NEAR, Number, find_notations, hide_literals, read_money
-from regard.guards.numbers import MONTHS, english_numbers
+from regard.guards.numbers import CARDINALS, MONTHS, english_numbers
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
-from regard.guards.units import ENGLISH_UNIT, TIMES, english_units
+from regard.guards.units import AMOUNT_SYMBOL, AMOUNT_WORDS, ENGLISH_UNIT, TIMES, english_units
+from regard.text.cached import cached_by_text
 
 _ORDINALS = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth")
 _MORE_ORDINALS = ("thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth")
@@ -55,7 +56,7 @@ _TIME_UNITS = {"hourly": ("time", 3600.0), "daily": ("time", 86400.0), "overnigh
 _WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]+(?![A-Za-z])")
 _SCALE = re.compile(
     r"[ -]?(?:(?P<word>hundred|thousand|million|billion|trillion|dozen)|(?P<letter>[kKmM]|"
-    r"bn)(?![A-Za-z]))(?![A-Za-z])"
+    r"bn)(?![A-Za-z]))(?![^\W\d_])"
 )
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12}
 _SCALES |= {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "bn": 1e9}
@@ -98,8 +99,37 @@ _MONTH_NAMES = "|".join((*MONTHS, *(f"{month[:3]}(?![a-z])" for month in MONTHS)
 # "may" and "march" may be verbs
 _MONTH = re.compile(rf"\b(?!May\b|Mar\b|March\b)(?P<sure>{_MONTH_NAMES})\b|\b(?P<maybe>May|March|Mar)\b")
 
+# What the first search of `may_have_english_quantities` looks for: words of which any quantity has at least one, unless
+# it is one of "a", "one", "first" and the like, which alone are no certain quantity.
+_NUMBER_WORDS = frozenset(
+    (
+        *(word for word in CARDINALS if word not in ("one", "zero")),
+        *(*_ORDINAL_VALUES, *_DECADES, *_PARTS, *(f"{word}s" for word in _PARTS), *_SCALES, "point", "oh"),
+        *(month[:length].lower() for month in MONTHS for length in (3, 4, None) if month != "May"),
+        *("century", "centuries", "clock", "oclock"),
+    )
+) - {"k", "m", "mar", "marc", "march"}
+_LOWER_WORD = re.compile("[a-z]+")
+_POSSIBLE_HOURS = frozenset(_POSSIBLE) - {"a", "an"}
+_HOUR = re.compile(
+    rf"(?<![A-Za-z])(?i:{'|'.join(_POSSIBLE_HOURS)})(?i: ?[ap]\.? ?m(?![A-Za-z])| in the (?:morning|afternoon|evening))"
+)
+_NUMBER_SIGN = re.compile("[0-9=%]|[IVX]{2}")
 
-def find_english_quantities(text: str) -> list[Quantity]:
+
+def may_have_english_quantities(text: str) -> bool:
+    """Whether any quantity may be certain; a quick look that spares most texts the search itself."""
+    if not _NUMBER_WORDS.isdisjoint(words := _LOWER_WORD.findall(text.lower())):
+        return True
+    if not AMOUNT_WORDS.isdisjoint(words) or _NUMBER_SIGN.search(text) or AMOUNT_SYMBOL.search(text):
+        return True
+    if not _POSSIBLE_HOURS.isdisjoint(words) and _HOUR.search(text):
+        return True
+    return not text.isascii() and any(one.isnumeric() or one == "‰" for one in text)
+
+
+@cached_by_text
+def find_english_quantities(text: str) -> tuple[Quantity, ...]:
     """All quantities, in order."""
     text, codes = hide_literals(text)
     found = [Quantity(one.start, one.stop, one.readings, number=(one.start, one.stop)) for one in codes]
@@ -113,7 +143,7 @@ def find_english_quantities(text: str) -> list[Quantity]:
         quantities.append(_complete(text, number, day))
     mark_ranges(text, quantities)
     found += _share_units(text, quantities)
-    return sorted(found, key=lambda one: one.start)
+    return tuple(sorted(found, key=lambda one: one.start))
 
 
 def _parts_of_day(text: str) -> set[str]:
@@ -260,7 +290,7 @@ def _extend(text: str, number: Number) -> Number:
         scaled = {reading("number", value * times) for value in values}
         readings = scaled if scale["word"] else readings | scaled
         stop = scale.end() if scale["word"] or not ENGLISH_UNIT.match(text, stop) else stop
-        certain = certain or word in ("a", "one", "half")
+        certain = certain or (bool(scale["word"]) and word in ("a", "one", "half"))  # "a k" is no thousand
     return dataclasses.replace(number, stop=stop, readings=frozenset(readings), certain=certain)
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from regard.guards.language_rules import LanguageRules, TextContext
+from regard.text.cached import cached_by_text
 from regard.text.literals import scan
 from regard.text.spans import Span, SpanKind
 
 PROTECTED: tuple[SpanKind, ...] = ("url", "email", "code", "symbol", "notation", "foreign")
 
 
-def find_entities(text: str, language: LanguageRules) -> list[Span]:
+@cached_by_text
+def find_entities(text: str, language: LanguageRules) -> tuple[Span, ...]:
     """The entities of a text in the given language, in order; dates are found by `dates.find_dates`."""
     found = []
     context = TextContext(text)
@@ -30,7 +32,7 @@ def find_entities(text: str, language: LanguageRules) -> list[Span]:
                     found.append(span)
             case _:
                 found.append(span)
-    return found
+    return tuple(found)
 
 
 def protected(spans: Sequence[Span]) -> list[Span]:

@@ -6,6 +6,7 @@ add a case to `find_language_pair`.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,7 +30,7 @@ _DAYS = (("星期一", "Monday"), ("星期五", "Friday"), ("星期三", "Wednes
 _SAME_IN_ALL_LANGUAGES = (("Python", "Python"), ("Linux", "Linux"), ("HTML", "HTML"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LanguagePair:
     src_lang: str  # language tags
     tgt_lang: str
@@ -49,13 +50,18 @@ class LanguagePair:
         """Whether the rules are those of both languages; otherwise only digits can be compared."""
         return bool(self.date_placeholders)
 
-    def find_quantities(self, text: str, side: Literal["source", "target"]) -> list[Quantity]:
+    def may_have_quantities(self, text: str, side: Literal["source", "target"]) -> bool:
+        """A quick look: False only if none of the quantities is certain."""
+        return not self.knows_words or (self.source if side == "source" else self.target).may_have_quantities(text)
+
+    def find_quantities(self, text: str, side: Literal["source", "target"]) -> tuple[Quantity, ...]:
         """The quantities of a text in the source or the target language."""
         if not self.knows_words:
             return find_digits(text)
         return (self.source if side == "source" else self.target).find_quantities(text)
 
 
+@functools.lru_cache(maxsize=256)
 def find_language_pair(src_lang: str, tgt_lang: str) -> LanguagePair:
     """The pair of two language tags, such as zh-Hans and en.
 

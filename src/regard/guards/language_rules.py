@@ -80,8 +80,16 @@ class LanguageRules(ABC):
     # -- both
 
     @abstractmethod
-    def find_quantities(self, text: str) -> list[Quantity]:
+    def may_have_quantities(self, text: str) -> bool:
+        """A quick look: False only if none of the quantities is certain."""
+
+    @abstractmethod
+    def find_quantities(self, text: str) -> tuple[Quantity, ...]:
         """The numbers with their units, in order."""
+
+    @abstractmethod
+    def may_have_negations(self, text: str) -> bool:
+        """A quick look: False only if none of the negations is certain."""
 
     @abstractmethod
     def find_negations(self, text: str) -> Negations: ...

@@ -14,14 +14,20 @@ _UNIT = re.compile(rf"[{HAN_CHARACTERS}]|{LETTER}+(?:['’]{LETTER}+)*|(?P<mark>
 _LONG_WORD = re.compile("[A-Za-z]{26,}")  # a loop of letters
 _LONGEST_PERIOD = 12  # units
 _MARKS_IN_A_ROW = 12  # of one mark; more is a loop
+_ALWAYS_ALLOWED = 2  # times that a unit may follow itself, and a phrase may occur
 _PHRASE = 4  # units of a phrase that may recur with other words between
 
 
 def has_loop(source: str, translation: str) -> bool:
     """Whether words or phrases are repeated more often than in the source."""
-    units, allowed = _units(translation), _max_repeats(source)
     if any(word not in source for word in _LONG_WORD.findall(translation)):
         return True
+    units = _units(translation)
+    # In most translations nothing occurs more often than is always allowed, whatever the source has.
+    return _repeats_too_often(units, _ALWAYS_ALLOWED) and _repeats_too_often(units, _max_repeats(source))
+
+
+def _repeats_too_often(units: Sequence[re.Match[str]], allowed: int) -> bool:
     return _next_loop(units, allowed) is not None or _excess_phrase(units, allowed) is not None
 
 
@@ -47,7 +53,7 @@ def _max_repeats(source: str) -> int:
     repeats = [_longest_repeat(units, period) for period in range(1, _LONGEST_PERIOD + 1)]
     pairs = Counter(pairwise(units))
     marks = [len(unit) for unit in units if not unit[0].isalnum()]
-    return max(2, *repeats, *pairs.values(), *(mark // 3 for mark in marks))
+    return max(_ALWAYS_ALLOWED, *repeats, *pairs.values(), *(mark // 3 for mark in marks))
 
 
 def _longest_repeat(units: Sequence[str], period: int) -> int:
@@ -64,6 +70,8 @@ def _next_loop(matches: Sequence[re.Match[str]], allowed: int) -> tuple[int, int
     for match in matches:
         if match["mark"] and len(match[0]) > max(_MARKS_IN_A_ROW, 3 * allowed):
             return match.start() + 3, match.end()
+    if len(units) - len(set(units)) < allowed:  # nothing occurs more often than that
+        return None
     for period in range(1, _LONGEST_PERIOD + 1):
         run = 0
         for at in range(period, len(units) + 1):
@@ -80,6 +88,8 @@ def _next_loop(matches: Sequence[re.Match[str]], allowed: int) -> tuple[int, int
 def _excess_phrase(matches: Sequence[re.Match[str]], allowed: int) -> int | None:
     """The position of a phrase that has occurred too often before."""
     units = [match[0].lower() for match in matches]
+    if len(units) - len(set(units)) < allowed:  # nothing occurs more often than that
+        return None
     seen: Counter[tuple[str, ...]] = Counter()
     for at in range(len(units) - _PHRASE + 1):
         phrase = tuple(units[at : at + _PHRASE])

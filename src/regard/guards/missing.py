@@ -54,7 +54,8 @@ def repair_numbers(source: str, translation: str, pair: LanguagePair) -> str:
             numbers = (value for dimension, value in wanted.readings if dimension == "number")
             value = wanted.value if wanted.unit else next(numbers, None)
             start, stop = wrong.number
-            right = write_number(value) if isinstance(value, float) else wanted.of(source)
+            known = value if isinstance(value, float) and math.isfinite(value) else None
+            right = wanted.of(source) if known is None else write_number(known)
         translation = translation[:start] + right + translation[stop:]
     return translation
 

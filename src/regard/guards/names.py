@@ -11,15 +11,20 @@ from regard.guards.words import LETTER
 
 # Names that are frequent in corpora of example sentences, as whole words: not in "tomorrow", "bottom" or "summary".
 _FREQUENT_NAMES = (
-    re.compile(rf"(?<!{LETTER})toms?(?!{LETTER})|汤姆|湯姆", re.IGNORECASE),
-    re.compile(rf"(?<!{LETTER})marys?(?!{LETTER})|玛丽|玛莉|瑪麗|瑪莉", re.IGNORECASE),
+    (("tom", "汤姆", "湯姆"), re.compile(rf"(?<!{LETTER})toms?(?!{LETTER})|汤姆|湯姆", re.IGNORECASE)),
+    (
+        ("mary", "玛丽", "玛莉", "瑪麗", "瑪莉"),
+        re.compile(rf"(?<!{LETTER})marys?(?!{LETTER})|玛丽|玛莉|瑪麗|瑪莉", re.IGNORECASE),
+    ),
 )
 
 
 def has_hallucinated_name(source: str, translation: str, pair: LanguagePair) -> bool:
     """Whether the translation has a name that is not in the source."""
-    if any(name.search(translation) and not name.search(source) for name in _FREQUENT_NAMES):
-        return True
+    lower = translation.lower()
+    for words, name in _FREQUENT_NAMES:
+        if any(word in lower for word in words) and name.search(translation) and not name.search(source):
+            return True
     return pair.target.has_unknown_word(source, translation)
 
 

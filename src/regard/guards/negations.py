@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from regard.text.cached import cached_by_text
+
 _TAG_VERBS = "is|are|was|were|am|do|does|did|have|has|had|can|could|will|would|should|must|shall|wo|ca|need|might|ai"
 _PRONOUNS = "I|you|he|she|it|we|they|there|this|that"
 _NEUTRAL_EN = re.compile(
@@ -34,6 +36,13 @@ _CERTAIN_EN = re.compile(
     r"|\b(?:aint|dont|cant|wont|didnt|doesnt|isnt)\b",
     re.IGNORECASE,
 )
+# For a quick look.
+_WORD_EN = re.compile("[a-z]+")
+_CERTAIN_WORDS = frozenset(
+    ["not", "never", "no", "none", "nobody", "nothing", "nowhere", "neither", "nor", "cannot", "without", "noone"]
+)
+_CERTAIN_WORDS |= frozenset(["aint", "dont", "cant", "wont", "didnt", "doesnt", "isnt"])
+_MARK_ZH = re.compile("[不没沒未勿毋甭绝絕毫并並无無别別]")
 _POSSIBLE_EN = re.compile(
     r"\bun(?!der|til|ion|it|ique|iver|cle|iform|anim)[a-z]{3,}|\bdis(?:lik|agre|approv|satisf|honest|appear|"
     r"obe|order|appoint|courag|"
@@ -98,6 +107,18 @@ class Negations:
     possible: int = 0  # how many others may stand for one
 
 
+def may_have_english_negations(text: str) -> bool:
+    """A quick look: False only if no negation is certain."""
+    text = text.lower()
+    return "n't" in text or "n’t" in text or not _CERTAIN_WORDS.isdisjoint(_WORD_EN.findall(text))
+
+
+def may_have_chinese_negations(text: str) -> bool:
+    """A quick look: False only if no negation is certain."""
+    return _MARK_ZH.search(text) is not None
+
+
+@cached_by_text
 def find_english_negations(text: str) -> Negations:
     text = _NEUTRAL_EN.sub(_hide, text)
     soft = len(_SOFT_EN.findall(text))
@@ -105,6 +126,7 @@ def find_english_negations(text: str) -> Negations:
     return Negations(tuple(match[0] for match in _CERTAIN_EN.finditer(text)), soft + len(_POSSIBLE_EN.findall(text)))
 
 
+@cached_by_text
 def find_chinese_negations(text: str) -> Negations:
     text = _NEUTRAL_ZH.sub(_hide, text)
     soft = len(_SOFT_ZH.findall(text))

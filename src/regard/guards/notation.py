@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -42,7 +43,9 @@ class Number:
 
     @property
     def values(self) -> list[float]:
-        return [value for dimension, value in self.readings if dimension == "number" and isinstance(value, float)]
+        """Its values that are finite: 1.8e308 is more than a float holds."""
+        values = (value for dimension, value in self.readings if dimension == "number" and isinstance(value, float))
+        return [value for value in values if math.isfinite(value)]
 
 
 def hide_literals(text: str) -> tuple[str, list[Number]]:
@@ -69,12 +72,12 @@ def find_notations(text: str) -> list[Number]:
     return found
 
 
-def find_digits(text: str) -> list[Quantity]:
+def find_digits(text: str) -> tuple[Quantity, ...]:
     """The numbers in digits as quantities without units, for a language that is not known: 1.234,5 equals 1,234.5."""
-    return [
+    return tuple(
         Quantity(*match.span(), frozenset([("code", re.sub(r"\D", "", match[0]))]), number=match.span())
         for match in _ANY_DIGITS.finditer(text)
-    ]
+    )
 
 
 def _code_readings(piece: str) -> set[Reading]:

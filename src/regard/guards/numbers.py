@@ -39,9 +39,10 @@ _OTHER_VALUES |= dict.fromkeys("俩倆双雙对對", (2,))
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "%": 1, "percent": 1}
 _SCALES |= {"trillion": 10**12, "dozen": 12}
 _SHORT = {"k": 1_000, "m": 10**6, "bn": 10**9}  # $10m; but 10m may also be metres
-_CARDINALS = {word: _WORDS[word] for word in (*_SMALL, *_TEENS, *_TENS)}
+CARDINALS = {word: _WORDS[word] for word in (*_SMALL, *_TEENS, *_TENS)}
 _SCALE_WORDS = ("hundred", "thousand", "million", "billion", "trillion")
 _AMBIGUOUS = ("zero", "one")  # as single words: "one" may be a pronoun
+_MOST = 1e300  # "hundred hundred hundred …"
 _ENGLISH_WORD = re.compile("(?<![A-Za-z])(?!and(?![A-Za-z]))[A-Za-z]+", re.IGNORECASE)
 _TOKEN = re.compile(
     r"(?P<digits>\d[\d,]*(?:\.\d+)?)|(?P<chinese>[零〇一二两兩三四五六七八九十百千万萬亿億半]+)|(?P<word>[A-Za-z]+)|(?P<other>\S)"
@@ -165,19 +166,19 @@ def english_numbers(text: str) -> list[tuple[int, int, float]]:
         joined = between in (" ", "-") or (last in _SCALE_WORDS and between in (" and ", ", ", ", and "))
         if word in _SCALE_WORDS and joined:
             if word == "hundred":
-                current *= 100
+                current = min(current * 100, _MOST)
             else:
                 total, current = total + (current or 1) * _SCALES[word], 0.0
-        elif word in _CARDINALS and joined and _continues(last, current, _CARDINALS[word]):
-            year = last in _CARDINALS and _CARDINALS[word] >= 10
-            current = current * (100 if year else 1) + _CARDINALS[word]
+        elif word in CARDINALS and joined and _continues(last, current, CARDINALS[word]):
+            year = last in CARDINALS and CARDINALS[word] >= 10
+            current = current * (100 if year else 1) + CARDINALS[word]
         elif word in _ORDINALS[:9] and joined and last in _TENS:
             current += _WORDS[word]
         else:
             close()
-            if word not in _CARDINALS:
+            if word not in CARDINALS:
                 continue
-            total, current = 0.0, _CARDINALS[word]
+            total, current = 0.0, CARDINALS[word]
         words.append(match)
     close()
     return found

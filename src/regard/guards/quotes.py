@@ -16,6 +16,8 @@ _SINGLE_QUOTES = re.compile(r"(?<!\w)['‘](?=\w)|(?<=[\w.,!?])['’](?!\w)")  #
 
 def repair_quotes(source: str, translation: str) -> str:
     """Remove unpaired marks, unless the source has as many; remove all if there are far more than in the source."""
+    if not _QUOTES.search(translation):
+        return translation
     unpaired = _unpaired(translation)
     if len(unpaired) > len(_unpaired(source)):
         translation = _remove_characters(translation, unpaired)

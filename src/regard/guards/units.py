@@ -154,6 +154,16 @@ def _alternatives(names: Iterable[str]) -> str:
 
 
 _SYMBOL = f"(?P<symbol>(?:{_alternatives(_SYMBOLS)})(?![A-Za-z0-9²³/^]))"
+# The words in the names of units, of which "a" or "one" is surely an amount.
+AMOUNT_WORDS = frozenset(
+    form
+    for name, units in _ENGLISH.items()
+    if any(unit.dimension not in TIMES for unit in units)
+    for word in re.split("[ -]", name.lower())
+    if word not in ("per", "hour", "second", "point")
+    for form in (word, f"{word}s", f"{word}es")
+)
+AMOUNT_SYMBOL = re.compile(rf"(?<![A-Za-z])(?i:an?|one)[ -]{_SYMBOL}")
 _ENGLISH_WORDS = [name for name in _ENGLISH if " per " not in name]
 # After a number in English: 5 kg, 5-kg, five kilograms, 5-year-old, 10 years'
 ENGLISH_UNIT = re.compile(

@@ -13,4 +13,4 @@ _HAN = re.compile(f"[{HAN_CHARACTERS}]")
 
 def count_words(text: str) -> float:
     """The number of words; a Han character counts as 0.6 of a word."""
-    return sum(0.6 if _HAN.fullmatch(word) else 1 for word in WORD.findall(text))
+    return len(WORD.findall(text)) - 0.4 * len(_HAN.findall(text))

@@ -160,6 +160,8 @@ class GuardedSearch:
         restored = restore_translation(part.source, text, part.placeholders)
         if restored is None:
             return alternative, [*problems, "missing entity"]
+        if restored == alternative.text and not part.placeholders:
+            return alternative, problems
         return dataclasses.replace(alternative, text=restored, parts=((part.original, restored),)), problems
 
     def mask(self, part: Part, what: Masked) -> Part | None:

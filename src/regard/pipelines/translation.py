@@ -107,8 +107,8 @@ class Link(NamedTuple):
 
 def join_alternatives(parts: Sequence[Alternative], lang: str) -> Alternative:
     """Join the translations of the parts of a text; the score is the mean of theirs."""
-    if not parts:
-        return EMPTY
+    if len(parts) <= 1:
+        return parts[0] if parts else EMPTY
     return Alternative(
         join_sentences([part.text for part in parts], lang),
         sum(part.score for part in parts) / len(parts),

@@ -8,6 +8,7 @@ Chinese with English words in it is more common than the reverse. URLs, e-mail a
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections import Counter
@@ -57,6 +58,7 @@ def same_language(one: str, other: str) -> bool:
     return base_language(one) == base_language(other)
 
 
+@functools.lru_cache(maxsize=256)
 def base_language(tag: str) -> str:
     """The language of a tag, without script and region: zh-Hant-TW → zh."""
     return re.split("[-_]", tag.lower())[0]
@@ -65,13 +67,21 @@ def base_language(tag: str) -> str:
 def _scripts(word: str) -> Counter[str]:
     """Count the scripts of a run of letters: by character for Han, kana and hangul, by run for the others."""
     found: Counter[str] = Counter()
+    if word.isascii():
+        return Counter({LATIN: 1})
     before = ""
     for character in word:
         if not character.isalpha() and character != "〇":  # a Chinese digit, though to Unicode no letter
             continue
-        first = re.split("[ -]", unicodedata.name(character, ""))[0]  # ー is KATAKANA-HIRAGANA
-        script = _BY_CHARACTER.get(first) or first.capitalize()
-        if first in _BY_CHARACTER or (script and script != before):
+        script, by_character = _script(character)
+        if by_character or (script and script != before):
             found[script] += 1
         before = script
     return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _script(character: str) -> tuple[str, bool]:
+    """The script, and whether it is counted by character."""
+    first = re.split("[ -]", unicodedata.name(character, ""))[0]  # ー is KATAKANA-HIRAGANA
+    return _BY_CHARACTER.get(first) or first.capitalize(), first in _BY_CHARACTER

@@ -7,8 +7,8 @@ foreign words; whether they are such depends on the language of the text (`guard
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from regard.text.cached import cached_by_text
 from regard.text.scripts import HAN_CHARACTERS, LATIN_CHARACTERS
 from regard.text.spans import Span, SpanKind, remove_spans
 
@@ -93,8 +93,10 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
 _SCAN = re.compile("|".join(f"(?P<p{number}>{pattern})" for number, (_, pattern) in enumerate(_PATTERNS)))
 
 
-def scan(text: str) -> Iterator[Span]:
+@cached_by_text
+def scan(text: str) -> tuple[Span, ...]:
     """All literals, words of a script other than Latin ("foreign") and Latin words ("name"), in order."""
+    found = []
     for match in _SCAN.finditer(text):
         kind = _PATTERNS[int(str(match.lastgroup)[1:])][0]
         start, stop = match.span()
@@ -102,7 +104,8 @@ def scan(text: str) -> Iterator[Span]:
             stop -= len(match[0]) - len(match[0].rstrip(","))  # a comma after a number is punctuation
         if kind == "url" and text[stop : stop + 1] == ")" and "(" in match[0].rpartition(")")[2]:
             stop += 1  # .../wiki/Mercury_(planet)
-        yield Span(start, stop, kind)
+        found.append(Span(start, stop, kind))
+    return tuple(found)
 
 
 def find_literals(text: str) -> list[Span]:

@@ -81,8 +81,9 @@ class SentencePieceModel:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text after normalisation, without BOS and EOS."""
         normalised = [normalise(text) for text in texts]
-        threads = 1 if len(texts) < _WORTH_THREADS else -1
-        ids: list[list[int]] = self._processor.encode(normalised, num_threads=threads)
+        if len(texts) < _WORTH_THREADS:  # a list, even of one text, would start a thread
+            return [self._processor.encode(text) for text in normalised]
+        ids: list[list[int]] = self._processor.encode(normalised, num_threads=-1)
         return ids
 
     def sample(self, texts: Sequence[str], amount: float, seed: int) -> list[list[int]]:
