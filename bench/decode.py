@@ -35,7 +35,8 @@ from workloads import TOY_VOCABULARY, VOCABULARY, config_of, make_tokenizer, mul
 from regard.config import DecodeConfig, Precision
 from regard.core.precision import choose_dtype
 from regard.data.lines import read_lines
-from regard.decode.engine import NumberFormat, build_engine
+from regard.decode.engine import Engine, NumberFormat
+from regard.decode.model_engine import build_engine
 from regard.decode.protocols import SearchModel
 from regard.decode.search import pad_sources, search
 from regard.errors import ConfigError
@@ -54,6 +55,7 @@ TOY_COUNTS = {1: 2, 4: 8}
 LONGEST = 256
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")
 Ids = list[int]
+Searched = Engine | SearchModel[Any]
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Task:
             yield self.sources[start : start + self.batch]
 
 
-def ours(model: SearchModel[Any], task: Task) -> Work:
+def ours(model: Searched, task: Task) -> Work:
     """A batch of 1 is one call per sentence; otherwise one call for all, which the search divides into batches."""
     tokens = max(1, round(task.batch * statistics.mean(len(ids) + 1 for ids in task.sources)))
     how = DecodeConfig(beam=task.beam, batch_tokens=tokens)
@@ -86,13 +88,15 @@ def ours(model: SearchModel[Any], task: Task) -> Work:
     return work
 
 
-def our_decoders(model: Transformer, report: Report) -> dict[str, SearchModel[Any]]:
+def our_decoders(model: Transformer, report: Report) -> dict[str, Searched]:
     """The engine in each of its number formats; without an engine, the model itself."""
     forms: dict[str, NumberFormat] = {"float32": "float32", "int8": "int8"}
     if choose_dtype("auto", CPU) == torch.bfloat16:
         forms["bf16"] = "bfloat16"
     engines = {f"regard {name}": build_engine(model, form) for name, form in forms.items()}
-    found: dict[str, SearchModel[Any]] = {name: engine for name, engine in engines.items() if engine is not None}
+    found: dict[str, Engine | SearchModel[Any]] = {
+        name: engine for name, engine in engines.items() if engine is not None
+    }
     if not found:
         report.leave_out("regard's engine", "this machine or this model has none; the model decodes itself")
     return found or {"regard float32": model}

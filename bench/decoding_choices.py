@@ -12,18 +12,16 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
-from decode import COUNTS, TOY_COUNTS, Subject, ours, random_subjects
+from decode import COUNTS, TOY_COUNTS, Searched, Subject, ours, random_subjects
 from interleaved import Work, milliseconds_in_turn, rates_in_turn
 from report import Comparison, Report, options
 
 from regard.config import TransformerConfig
 from regard.decode.batching import plan_batches
-from regard.decode.engine import build_engine
-from regard.decode.protocols import SearchModel
+from regard.decode.model_engine import build_engine
 
 BEAM = 4
 NAMES = ("one thread", "two threads")
@@ -45,7 +43,7 @@ def with_threads(threads: int, work: Work) -> Work:
 
 def compare_threads(subject: Subject, batch: int, count: int, repeats: int) -> Iterable[Comparison]:
     """What a second thread gives where the two share each step, and where each has a batch of its own."""
-    searched: dict[str, SearchModel[Any]] = {"that share a step": subject.model}
+    searched: dict[str, Searched] = {"that share a step": subject.model}
     engine = build_engine(subject.model, "float32")
     if engine is not None:
         searched["with a batch each"] = engine

@@ -24,9 +24,8 @@ from regard.config import (
 )
 from regard.config.recipe import load_recipe
 from regard.config.support import MultipleOf, SomeOf, Support, Table, any_value
-from regard.core.positions import Positions
 from regard.decode import engine
-from regard.decode.engine import PositionTable, build_engine, build_searcher
+from regard.decode.model_engine import build_engine, build_searcher
 from regard.decode.search import search
 from regard.errors import ConfigError
 from regard.inspect import support as explorer_support
@@ -147,14 +146,6 @@ def test_a_model_without_a_page_has_a_trace(random_model: Callable[..., Path], t
     (tmp_path / "explain.html").write_text("<head></head>", "utf-8")
     with pytest.raises(ConfigError, match=r"the explorer does not support model\.future = 0"):
         explain_page(Explorer(translator), Question("apple", {}), folder=tmp_path)
-
-
-def test_the_engine_has_no_table_for_unknown_positions() -> None:
-    class Spiral(Positions):
-        pass
-
-    with pytest.raises(TypeError, match="the engine has no table for Spiral"):
-        PositionTable(Spiral(), 16).up_to(3)
 
 
 def nested_tables(table: Table) -> dict[type, Any]:

@@ -17,8 +17,11 @@ from torch import Tensor
 
 from regard.config import DecodeConfig, TransformerConfig
 from regard.decode.beam import beam_search
-from regard.decode.constraints import SUPPRESSED_IDS
-from regard.decode.engine import NUMBER_FORMATS, Engine, NumberFormat, PositionTable, build_engine
+from regard.decode.checks import SUPPRESSED_IDS
+from regard.decode.engine import NUMBER_FORMATS, Engine, NumberFormat
+from regard.decode.engine_positions import PositionTable
+from regard.decode.hypotheses import Hypothesis
+from regard.decode.model_engine import SteppedEngine, build_engine
 from regard.decode.search import pad_sources, search
 from regard.errors import RegardError
 from regard.kernels.loader import library
@@ -55,11 +58,20 @@ def engine_of(model: Transformer, form: NumberFormat = "float32") -> Engine:
     return engine
 
 
+def stepped(model: Transformer, form: NumberFormat = "float32") -> SteppedEngine:
+    return SteppedEngine(engine_of(model, form))
+
+
+def find(engine: Engine, src_BM: Tensor, **how: Any) -> list[list[Hypothesis]]:
+    """A search in C++."""
+    return engine.beam_search([[token for token in row if token != PAD] for row in src_BM.tolist()], **how)
+
+
 @pytest.mark.parametrize("form", NUMBER_FORMATS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_logits_are_the_models_also_when_rows_change_places(shape: dict[str, object], form: NumberFormat) -> None:
     model = make_model(**shape)
-    engine = engine_of(model, form)
+    engine = stepped(model, form)
     src_BM = pad_sources([[5, 6, 7, 8], [9, 10, 11, 12, 13, 14], [20], []], torch.device("cpu"))
     moves = {2: [3, 0, 1, 1, 2, 2], 4: [5, 5, 1], 5: [0, 1, 2, 2, 1, 0, 0, 0, 0]}
     with torch.inference_mode():
@@ -80,7 +92,7 @@ def test_logits_are_the_models_also_when_rows_change_places(shape: dict[str, obj
 @pytest.mark.parametrize("heads", [1, 2, 8])  # of 72, 36 and 9: whole vectors and a rest, or a rest alone
 def test_attention_to_more_keys_than_it_takes_at_once(heads: int, form: NumberFormat) -> None:
     model = make_model(d_model=72, n_heads=heads)
-    engine = engine_of(model, form)
+    engine = stepped(model, form)
     src_BM = pad_sources([list(range(5, 5 + length)) for length in (40, 15, 16, 31)], torch.device("cpu"))
     with torch.inference_mode():
         plain, fast = model.begin(src_BM, 35), engine.begin(src_BM, 35)
@@ -108,7 +120,7 @@ def test_beam_search_finds_what_the_model_finds(
     src_BM = pad_sources(sources, torch.device("cpu"))
     how: dict[str, Any] = {"beam": beam, "length_penalty": penalty, "n_best": min(n_best, beam)}
     how["max_lengths"] = limits[: len(sources)]
-    expected, found = beam_search(model, src_BM, **how), beam_search(engine, src_BM, **how)
+    expected, found = beam_search(model, src_BM, **how), find(engine, src_BM, **how)
     for sentence, other in zip(expected, found, strict=True):
         assert [one.score for one in sentence] == pytest.approx([one.score for one in other], abs=1e-4)
         gaps = [a.score - b.score for a, b in pairwise(sentence)]
@@ -125,8 +137,8 @@ def test_the_cpp_search_equals_the_python_search_with_the_engines_steps(form: Nu
     engine = engine_of(make_model(3), form)
     src_BM = pad_sources([[5, 6, 7], [8], [9, 10, 11, 12], []], torch.device("cpu"))
     how: dict[str, Any] = {"beam": 4, "length_penalty": 0.6, "n_best": 3, "max_lengths": [9, 7, 12, 1]}
-    step_by_step = beam_search(engine, src_BM, **how, observe=lambda step: None)
-    for sentence, other in zip(step_by_step, beam_search(engine, src_BM, **how), strict=True):
+    step_by_step = beam_search(SteppedEngine(engine), src_BM, **how)
+    for sentence, other in zip(step_by_step, find(engine, src_BM, **how), strict=True):
         assert [one.ids for one in sentence] == [one.ids for one in other]
         assert [one.score for one in sentence] == pytest.approx([one.score for one in other], abs=1e-5)
 
@@ -142,16 +154,15 @@ def test_batch_mates_do_not_matter(sources: list[list[int]], form: NumberFormat)
 
 
 def first_logits(engine: Engine, sources: list[list[int]]) -> Tensor:
-    with torch.inference_mode():
-        state = engine.begin(pad_sources(sources, torch.device("cpu")), 2)
-        return engine.step(torch.full((len(sources),), BOS), state)
+    state = engine.begin([[*ids, EOS] for ids in sources], 2)
+    return torch.from_numpy(engine.step(np.full(len(sources), BOS), state))
 
 
 def test_equal_logits_are_taken_from_the_left() -> None:
     model = make_model()
     model.output.weight.zero_()
     src_BM = pad_sources([[5]], torch.device("cpu"))
-    (found,) = beam_search(engine_of(model), src_BM, beam=4, length_penalty=0.6, max_lengths=[1], n_best=4)
+    (found,) = find(engine_of(model), src_BM, beam=4, length_penalty=0.6, max_lengths=[1], n_best=4)
     allowed = [token for token in range(VOCABULARY) if token not in SUPPRESSED_IDS]
     assert [one.ids for one in found] == [() if token == EOS else (token,) for token in allowed[:4]]
 
@@ -171,9 +182,7 @@ def test_damaged_weights_are_an_error(damage: float, form: NumberFormat, name: s
     model = make_model(d_model=36, n_heads=3)  # fills no whole vector
     model.get_parameter(name)[-1] = damage
     with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
-        beam_search(
-            engine_of(model, form), pad_sources([[5]], torch.device("cpu")), beam=2, length_penalty=0.6, max_lengths=[4]
-        )
+        engine_of(model, form).beam_search([[5, EOS]], beam=2, length_penalty=0.6, max_lengths=[4], n_best=1)
 
 
 def test_ids_and_positions_out_of_range_are_refused() -> None:
@@ -185,9 +194,7 @@ def test_ids_and_positions_out_of_range_are_refused() -> None:
         ([[5, VOCABULARY]], 4, IndexError, "source token 96 at position 1 is out of range: it must be from 0 to 95"),
     ):
         with pytest.raises(wrong, match=message):
-            beam_search(
-                engine, pad_sources(sources, torch.device("cpu")), beam=2, length_penalty=0.6, max_lengths=[limit]
-            )
+            engine.beam_search([[*ids, EOS] for ids in sources], 2, 0.6, [limit], 1)
 
 
 @pytest.mark.parametrize("token", [-1, VOCABULARY, 2**40])
@@ -195,29 +202,28 @@ def test_tokens_outside_the_vocabulary_are_refused(token: int) -> None:
     """As by the model's embeddings; the engine remains usable."""
     model = make_model()
     engine = engine_of(model)
-    src_BM = torch.tensor([[5, token, EOS]])
     message = f"token {token} at position 1 is out of range: it must be from 0 to 95"
     with pytest.raises(IndexError, match=f"source {message}"):
-        engine.begin(src_BM, 4)
+        engine.begin([[5, token, EOS]], 4)
     with pytest.raises(IndexError):
-        model.begin(src_BM, 4)
-    state = engine.begin(pad_sources([[5], [6]], torch.device("cpu")), 4)
+        model.begin(torch.tensor([[5, token, EOS]]), 4)
+    state = engine.begin([[5, EOS], [6, EOS]], 4)
     with pytest.raises(IndexError, match=f"target {message}"):
-        engine.step(torch.tensor([7, token]), state)
+        engine.step(np.array([7, token]), state)
     with pytest.raises(IndexError, match=f"row {token} at position 1 is out of range: it must be from 0 to 1"):
-        state.reorder(torch.tensor([1, token]))
-    assert engine.step(torch.tensor([7, 8]), state).isfinite().any()
+        state.reorder(np.array([1, token]))
+    assert np.isfinite(engine.step(np.array([7, 8]), state)).any()
 
 
 def test_what_the_engine_refuses() -> None:
     engine = engine_of(make_model())
     with pytest.raises(ValueError, match="source 1 of the batch is empty"):
-        engine.begin(torch.tensor([[5, EOS], [PAD, PAD]]), 4)
-    state = engine.begin(torch.tensor([[5, EOS]]), 4)
+        engine.begin([[5, EOS], []], 4)
+    state = engine.begin([[5, EOS]], 4)
     with pytest.raises(ValueError, match="the state has 1 rows, but there are 2 tokens"):
-        engine.step(torch.tensor([7, 8]), state)
+        engine.step(np.array([7, 8]), state)
     with pytest.raises(ctypes.ArgumentError, match="int64"):
-        engine.step(torch.tensor([7.0]), state)
+        engine.step(np.array([7.0]), state)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +245,7 @@ def test_a_search_that_fits_into_no_memory_raises() -> None:
     engine = engine_of(make_model(position="none"))
     before = first_logits(engine, [[5, 6]])
     with pytest.raises(MemoryError, match="could not allocate its working memory"):
-        engine.begin(torch.tensor([[5, EOS]]), 2**50)
+        engine.begin([[5, EOS]], 2**50)
     assert torch.equal(first_logits(engine, [[5, 6]]), before)
 
 
@@ -258,35 +264,37 @@ def test_non_finite_weights_give_the_same_in_the_engine(
     engine, src_BM = engine_of(model, form), pad_sources([[5, 6], [8, 9, 7], [10]], torch.device("cpu"))
     with torch.inference_mode():
         tokens_R = torch.full((3,), BOS)
-        expected, found = model.step(tokens_R, model.begin(src_BM, 2)), engine.step(tokens_R, engine.begin(src_BM, 2))
+        expected = model.step(tokens_R, model.begin(src_BM, 2))
+        found = SteppedEngine(engine).step(tokens_R, SteppedEngine(engine).begin(src_BM, 2))
     assert torch.equal(found.isnan(), expected.isnan())
     assert found[1].isnan().all()
     assert found[[0, 2]].isnan().sum() == 2
     how: dict[str, Any] = {"beam": 2, "length_penalty": 0.6, "max_lengths": [4, 4, 4]}
-    for searched in (model, engine):
-        with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
-            beam_search(searched, src_BM, **how)
+    with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
+        beam_search(model, src_BM, **how)
+    with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
+        find(engine, src_BM, **how, n_best=1)
 
 
 def test_no_more_tokens_than_there_is_room_for() -> None:
     engine = engine_of(make_model())
-    state = engine.begin(pad_sources([[5, 6]], torch.device("cpu")), max_length=2)
+    state = engine.begin([[5, 6, EOS]], max_length=2)
     for _ in range(2):
-        engine.step(torch.tensor([7]), state)
+        engine.step(np.array([7]), state)
     with pytest.raises(IndexError, match="begin with a larger max_length"):
-        engine.step(torch.tensor([7]), state)
+        engine.step(np.array([7]), state)
 
 
 def test_the_table_of_positions_is_long_enough_whatever_another_thread_does() -> None:
     class Raced(PositionTable):
         def __setattr__(self, name: str, value: object) -> None:
             super().__setattr__(name, value)
-            if isinstance(value, Tensor) and len(value) > 256:  # another thread had begun before, with less
-                super().__setattr__(name, value[:256])
+            if name == "tables" and value[0] > 256:  # type: ignore[index]  # another thread had begun before, with less
+                super().__setattr__(name, (256, self.rows(256), None))
 
-    table_LD = Raced(make_model().src_positions, 64).up_to(1000)
-    assert table_LD is not None
-    assert len(table_LD) == 1000
+    tables = Raced(make_model().config, {}, "src").up_to(1000)
+    assert tables.rows is not None
+    assert tables.length == len(tables.rows) == 1000
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "learned", "rotary"])
@@ -304,7 +312,7 @@ def test_a_model_can_change_without_its_engine(position: str) -> None:
 def test_a_state_is_freed_before_its_engine() -> None:
     """As when a traceback is dropped: the state returns its workspace to the engine."""
     engine = engine_of(make_model())
-    state = engine.begin(pad_sources([[5]], torch.device("cpu")), 2)
+    state = engine.begin([[5, EOS]], 2)
     freed: list[str] = []
     weakref.finalize(engine, freed.append, "engine")
     weakref.finalize(state, freed.append, "state")
@@ -332,7 +340,7 @@ def test_positions_that_act_on_the_scores_have_no_engine() -> None:
 def test_odd_sizes(form: NumberFormat) -> None:
     """Columns that fill no whole vector, rows that fill no whole tile."""
     model = make_model(d_model=36, n_heads=3, d_ff=20, src_vocab_size=71, tgt_vocab_size=71)
-    engine = engine_of(model, form)
+    engine = stepped(model, form)
     src_BM = pad_sources([[5] * n for n in range(1, 9)], torch.device("cpu"))
     tokens_R = torch.full((8,), BOS)
     with torch.inference_mode():

@@ -27,7 +27,7 @@ from regard.core.attention.sparse import Strided
 from regard.core.attention.window import Window
 from regard.core.cache import PrunedCache
 from regard.core.masks import CausalMask
-from regard.decode.engine import build_engine
+from regard.decode.model_engine import build_engine
 from regard.decode.search import search
 from regard.errors import ConfigError
 from regard.inspect.text_trace import trace_text

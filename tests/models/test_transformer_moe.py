@@ -11,7 +11,7 @@ import torch
 from regard.config import DecodeConfig, MixtureConfig
 from regard.core.moe import mixtures, rebalance
 from regard.core.taps import record
-from regard.decode.engine import build_searcher
+from regard.decode.model_engine import build_searcher
 from regard.decode.search import search
 from regard.errors import ConfigError
 from regard.interop.ctranslate2 import export_ctranslate2

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from regard.config import DecodeConfig
 from regard.errors import ConfigError
+
+
+def token_budget(config: DecodeConfig, n_best: int) -> int:
+    """Source tokens per batch: fewer for wide beams and many samples, so that memory does not grow with these."""
+    rows = config.beam if config.method == "beam" else n_best
+    return max(1, config.batch_tokens * 4 // max(rows, 4))
 
 
 def plan_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

@@ -19,20 +19,13 @@ import torch
 from torch import Tensor
 
 from regard.config import BeamRule
-from regard.decode.constraints import (
-    HUGGINGFACE_SUPPRESSED_IDS,
-    SUPPRESSED_IDS,
-    allow,
-    check_lengths,
-    forced_now,
-    stack_prefixes,
-)
-from regard.decode.engine import Engine
+from regard.decode.active_hypotheses import ActiveHypotheses
+from regard.decode.checks import HUGGINGFACE_SUPPRESSED_IDS, SUPPRESSED_IDS, check_beam_options
+from regard.decode.constraints import allow, forced_now, stack_prefixes
 from regard.decode.finished import FinishedHypotheses, FullBeamFinishedHypotheses, PaperFinishedHypotheses, rank
-from regard.decode.hypotheses import ActiveHypotheses, Hypothesis
-from regard.decode.protocols import SearchModel, State, move_rows
+from regard.decode.hypotheses import Hypothesis
+from regard.decode.protocols import SearchModel, State, list_lengths, move_rows
 from regard.decode.ranking import select_best
-from regard.errors import ConfigError
 from regard.tokenizers.special_ids import BOS, EOS
 
 
@@ -69,10 +62,8 @@ def beam_search(
     `max_lengths` limits the tokens of each translation, prefix and EOS included. Fewer than `n_best` are returned
     only where the search found fewer; there is always at least one. `observe` is called at every step.
     """
-    check_options(beam, length_penalty, n_best)
-    lengths = check_lengths(max_lengths, src_BM.shape[0])
-    if isinstance(model, Engine) and lengths and rule == "paper" and not (prefixes or no_repeat_ngram or observe):
-        return model.beam_search(src_BM, beam, length_penalty, lengths, n_best)
+    check_beam_options(beam, length_penalty, n_best)
+    lengths = list_lengths(max_lengths, src_BM.shape[0])
     forced_BP = stack_prefixes(prefixes, lengths, src_BM.device)
     full = rule == "huggingface" and beam > 1
     finished: FinishedHypotheses = (FullBeamFinishedHypotheses if full else PaperFinishedHypotheses)(
@@ -107,15 +98,6 @@ def beam_search(
         move_rows(state, parent_N[rows_R], before=len(tokens_R))
         active, tokens_R = extended.pick(rows_R), tokens_N[rows_R]
     return finished.ranked(n_best)
-
-
-def check_options(beam: int, length_penalty: float, n_best: int) -> None:
-    if beam < 1:
-        raise ConfigError(f"beam = {beam} is too small; the least is 1, which is greedy search")
-    if not length_penalty >= 0:
-        raise ConfigError(f"length_penalty = {length_penalty} is too small; the least is 0, which is no penalty")
-    if not 1 <= n_best <= beam:
-        raise ConfigError(f"n_best = {n_best} is not possible with beam = {beam}; it must be from 1 to the beam")
 
 
 def best_tokens(

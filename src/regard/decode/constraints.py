@@ -14,12 +14,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.errors import ConfigError, RegardError
-from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
+from regard.decode.checks import SUPPRESSED_IDS, check_prefixes, non_finite_error
 
 FREE = -1  # in a table of forced tokens: not forced
-SUPPRESSED_IDS = [PAD, UNK, BOS]
-HUGGINGFACE_SUPPRESSED_IDS = [PAD, BOS]  # by the rule "huggingface", which may produce UNK
 
 
 def allow(
@@ -43,14 +40,6 @@ def allow(
         forbid(log_probs_RV, ids_RT, no_repeat_ngram, suppressed)
         force(log_probs_RV, forced_R, forced_log_prob_R)
     return log_probs_RV
-
-
-def non_finite_error(place: int) -> RegardError:
-    """The error for logits that are not finite at target token `place`, counted from 1."""
-    return RegardError(
-        f"the model produced NaN or infinity at target token {place}: "
-        "its weights are corrupt, or the precision is too low for it (try float32)"
-    )
 
 
 def forbid(
@@ -79,31 +68,13 @@ def force(log_probs_RV: Tensor, forced_R: Tensor, log_prob_R: Tensor) -> None:
     log_probs_RV[row_N, forced_R[row_N]] = log_prob_R[row_N]
 
 
-def check_lengths(max_lengths: Tensor | Sequence[int], sentences: int) -> list[int]:
-    """One maximum length per sentence, each at least 1."""
-    lengths: list[int] = max_lengths.tolist() if isinstance(max_lengths, Tensor) else list(max_lengths)
-    if len(lengths) != sentences:
-        raise ConfigError(f"there are {sentences} sentences but {len(lengths)} maximum lengths; give one each")
-    if lengths and min(lengths) < 1:
-        raise ConfigError(f"a maximum length of {min(lengths)} leaves no room for any token; the least is 1")
-    return lengths
-
-
 def stack_prefixes(
     prefixes: Sequence[Sequence[int]] | None, lengths: Sequence[int], device: torch.device
 ) -> Tensor | None:
     """forced_BP: the forced token of each sentence at each step, FREE after its prefix; None if all are empty."""
     if prefixes is None:
         return None
-    if len(prefixes) != len(lengths):
-        raise ConfigError(f"there are {len(lengths)} sentences but {len(prefixes)} prefixes; give one each")
-    for number, (prefix, length) in enumerate(zip(prefixes, lengths, strict=True), start=1):
-        check_ids(prefix, f"the forced prefix of sentence {number}")
-        if len(prefix) >= length:
-            raise ConfigError(
-                f"the forced prefix of sentence {number} has {len(prefix)} tokens, which leaves no room "
-                f"within its maximum length of {length}; shorten the prefix or raise the maximum"
-            )
+    check_prefixes(prefixes, lengths)
     longest = max(map(len, prefixes), default=0)
     if longest == 0:
         return None
@@ -116,10 +87,3 @@ def forced_now(forced_BP: Tensor | None, sentence_R: Tensor, position: int) -> T
     if forced_BP is None or position >= forced_BP.shape[1]:
         return None
     return forced_BP[sentence_R, position]
-
-
-def check_ids(ids: Sequence[int], what: str) -> None:
-    """Refuse special ids, which only the search itself may add."""
-    for name, special in (("padding", PAD), ("begin", BOS), ("end", EOS)):
-        if special in ids:
-            raise ConfigError(f"{what} contains the {name} token (id {special}); give the ids of the text only")

@@ -1,47 +1,50 @@
-"""Fast translation: the mathematics of models/transformer.py and of beam.py in C++.
+"""Fast translation: the mathematics of models/transformer.py and of beam.py in C++, without torch.
 
-Weights are packed once, in float32, bf16 or int8. The search of a whole batch is one call (engine.cpp), which runs on
-one thread and releases Python's lock: several batches are searched in parallel, one core per batch. Constrained
-searches (a forced prefix, blocked n-grams, sampling, an observer) run in Python, step by step, with the engine in place
-of the model.
+The engine takes the weights of a model folder as they are stored there, and packs them once, in float32, bf16 or int8.
+The search of a whole batch is one call (engine.cpp), which runs on one thread and releases Python's lock: several
+batches are searched in parallel, one core per batch (engine_search.py).
 
-Shapes: B sentences, M source length, R rows, V vocabulary.
+Shapes: R rows, V vocabulary.
 """
 
 from __future__ import annotations
 
 import copy
 import ctypes
+import math
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
-from regard.config import Precision, TransformerConfig
+from regard.config import FamilyConfig, TransformerConfig
 from regard.config.support import FULL_ONLY, MOE, MultipleOf, Support, any_value
-from regard.core.attention.multi_head import MultiHeadAttention
-from regard.core.feedforward import FeedForward
-from regard.core.norms import LayerNorm
-from regard.core.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions, sinusoids
-from regard.core.precision import choose_dtype, cpu_has_vnni
-from regard.decode.constraints import SUPPRESSED_IDS, non_finite_error
+from regard.decode.checks import SUPPRESSED_IDS, non_finite_error
+from regard.decode.engine_positions import PositionTable
+from regard.decode.engine_weights import Weights, check_weights, stored_tensors
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
-from regard.decode.protocols import SearchModel
 from regard.errors import ConfigError
-from regard.kernels.bindings import ENGINE, BeamCall, EngineHandle, ModelSizes, SourceBatch, StateHandle, array_address
-from regard.kernels.loader import NativeLibrary, library
-from regard.kernels.training import address_of
-from regard.models.transformer import Transformer
-from regard.models.translation_model import TranslationModel
-from regard.tokenizers.special_ids import BOS, EOS, PAD
+from regard.kernels.bindings import (
+    ENGINE,
+    BeamCall,
+    EngineHandle,
+    ModelSettings,
+    SourceBatch,
+    StateHandle,
+    array_address,
+)
+from regard.kernels.loader import library
+from regard.model_folder.folder import ModelDescription, map_weights
+from regard.tokenizers.special_ids import BOS, EOS
 
 NumberFormat = Literal["float32", "bfloat16", "int8"]
 NUMBER_FORMATS: tuple[NumberFormat, ...] = ("float32", "bfloat16", "int8")  # in the order of engine.cpp's enumeration
-ACTIVATIONS = {"relu": 0, "gelu": 1, "swiglu": 2, "swish": 3}
+# In the order of engine_rows.h's enumeration.
+ACTIVATIONS = ("relu", "gelu", "swiglu", "swish", "gelu_tanh", "geglu")
+NORM_EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6}
 SUPPORT = Support(
     "the engine",
     {
@@ -52,7 +55,7 @@ SUPPORT = Support(
             "position": ("sinusoidal", "learned", "rotary", "none"),
             "norm_order": ("post", "pre"),
             "norm": ("layernorm", "rmsnorm"),
-            "ffn": tuple(ACTIVATIONS),
+            "ffn": ("relu", "gelu", "swish", "swiglu"),
             "tie_embeddings": ("all", "output", "none"),
             "attention": FULL_ONLY,
             "decoder_attention": FULL_ONLY,
@@ -66,78 +69,53 @@ SUPPORT = Support(
     },
 )
 
-
-def build_searcher(model: TranslationModel, precision: Precision) -> SearchModel[Any]:
-    """The engine where it supports the model and can be compiled on this machine, else the model itself."""
-    form: NumberFormat = fastest_number_format() if precision == "auto" else precision
-    if (engine := build_engine(model, form)) is not None:
-        return engine
-    if precision == "int8":
-        reason = engine_refusal(model) or "its C++ code cannot be compiled here (`regard doctor` says why)"
-        raise ConfigError(f"precision int8 needs the engine, but {reason}. Use bfloat16, float32 or auto")
-    if choose_dtype(precision, model.output.weight.device) == torch.bfloat16:
-        return copy.deepcopy(model).bfloat16()
-    return model
+Ids = Sequence[int]
+Logits = npt.NDArray[np.float32]
+Tokens = npt.NDArray[np.int64]
 
 
-def fastest_number_format() -> NumberFormat:
-    """int8 where the CPU has instructions for it."""
-    return "int8" if cpu_has_vnni() else "float32"
-
-
-def engine_refusal(model: TranslationModel) -> str | None:
-    """Why there is no engine for the model, in a sentence; None: the engine supports it."""
-    weight = model.output.weight
-    if weight.device.type != "cpu":
-        return f"the engine runs on the CPU only, and the model is on {weight.device}"
-    if weight.dtype != torch.float32:
-        return f"the engine takes float32 weights, and the model's are {weight.dtype}"
-    return SUPPORT.refusal(model.config)
-
-
-def build_engine(model: TranslationModel, form: NumberFormat) -> Engine | None:
-    """The engine of a model; None where it does not support the model or cannot be compiled on this machine."""
-    if engine_refusal(model) is not None or not isinstance(model, Transformer):
+def engine_from_folder(folder: Path, description: ModelDescription, form: NumberFormat) -> Engine | None:
+    """The engine of a model folder; None where it does not support the model or has no library on this machine."""
+    config: FamilyConfig = description.model
+    if SUPPORT.refusal(config) is not None or not isinstance(config, TransformerConfig) or library(ENGINE) is None:
         return None
-    native = library(ENGINE)
-    return None if native is None else Engine(model, form, native)
+    weights = map_weights(folder, config)
+    if any(array.dtype == np.float64 for array in weights.values()):
+        return None
+    check_weights(config, weights, folder)
+    return Engine(config, weights, form)
 
 
 class Engine:
-    """A SearchModel (decode/protocols.py) that also runs whole beam searches."""
+    """A model packed for search: step by step, or whole beam searches."""
 
-    def __init__(self, model: Transformer, form: NumberFormat, native: NativeLibrary) -> None:
-        self.model, self.form = model, form
-        self.native = native
-        self.src_positions = PositionTable(model.src_positions, model.config.d_model)
-        self.tgt_positions = PositionTable(model.tgt_positions, model.config.d_model)
-        # The C++ side packs the matrices, but reads embeddings and norms in place: these references keep them alive.
-        self.weights = [tensor.detach() for tensor in list_weights(model)]
-        addresses = np.array([address_of(tensor, torch.float32) for tensor in self.weights], np.uint64)
+    def __init__(self, config: TransformerConfig, weights: Weights, form: NumberFormat) -> None:
+        """`weights` by their names in the model folder, as engine_weights.py describes them."""
+        SUPPORT.check(config)
+        native = library(ENGINE)
+        if native is None:
+            raise ConfigError("there is no engine on this machine (`regard doctor` says why)")
+        self.config, self.form, self.native = config, form, native
+        self.src_positions, self.tgt_positions = (PositionTable(config, weights, side) for side in ("src", "tgt"))
+        settings = model_settings(config)
+        tensors, held = stored_tensors(config, weights)
+        self.tables = held[:2]  # the C++ side packs the matrices, but reads the embeddings in place
         suppressed = np.array(SUPPRESSED_IDS, np.int64)
-        c = model.config
-        norm = model.encoder[0].around_ffn.norm
-        sizes = ModelSizes(
-            *(c.d_model, c.n_heads, c.d_ff, c.n_encoder_layers, c.n_decoder_layers),
-            *(c.src_vocab_size, c.tgt_vocab_size, c.norm_order == "post", isinstance(norm, LayerNorm)),
-            *(ACTIVATIONS[c.ffn], model.output_bias is not None, c.position == "rotary"),
-        )
-        scale = model.tgt_embedding.scale
         self.handle = EngineHandle()
         native["engine"](
-            *(NUMBER_FORMATS.index(form), ctypes.byref(sizes), norm.eps, scale),  # type: ignore[union-attr]
-            *(addresses, len(addresses), suppressed, len(suppressed), ctypes.byref(self.handle)),
+            *(NUMBER_FORMATS.index(form), ctypes.byref(settings), tensors, len(tensors)),
+            *(suppressed, len(suppressed), ctypes.byref(self.handle)),
         )
-        self.allowed: npt.NDArray[np.int64] | None = None  # the allowed target tokens, in order
+        self.allowed: Tokens | None = None  # the allowed target tokens, in order
         self.unrestricted: Engine | None = None
         weakref.finalize(self, native["engine_free"], self.handle)
 
-    def restricted(self, allowed: npt.NDArray[np.int64]) -> Engine:
+    def restricted(self, allowed: Tokens) -> Engine:
         """The same engine restricted to these target tokens, which are in ascending order.
 
         Probabilities are normalised over these; the logits of other tokens are not computed.
         """
-        size = self.model.config.tgt_vocab_size
+        size = self.config.tgt_vocab_size
         if not len(allowed):
             raise ValueError("there are no allowed target tokens; give at least one")
         if not 0 <= allowed.min() <= allowed.max() < size:
@@ -151,35 +129,28 @@ class Engine:
 
     @property
     def longest_target(self) -> int | None:
-        return self.model.longest_target
+        """The maximum length of a target, in tokens; None: no limit."""
+        return self.config.max_positions if self.config.position == "learned" else None
 
-    def __call__(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
-        """Logits of whole targets, from the model: the engine would not be faster."""
-        return self.model(src_BM, tgt_BL)  # type: ignore[no-any-return]
+    def begin(self, sources: Sequence[Ids], max_length: int) -> EngineState:
+        """Encode sources (with their EOS), with space for `max_length` target tokens; one row per source."""
+        batch, handle = Sources(self, sources, max_length), StateHandle()
+        self.native["begin"](self.handle, batch.reference, ctypes.byref(handle))
+        return EngineState(self, handle, batch, max_length)
 
-    def sources(self, src_BM: Tensor, max_length: int) -> Sources:
-        real_BM = src_BM != PAD
-        return Sources(self, src_BM[real_BM].numpy(), real_BM.sum(dim=1).numpy(), max_length)
-
-    def begin(self, src_BM: Tensor, max_length: int) -> EngineState:
-        """Encode, with space for `max_length` target tokens; one row per sentence."""
-        sources, handle = self.sources(src_BM, max_length), StateHandle()
-        self.native["begin"](self.handle, sources.reference, ctypes.byref(handle))
-        return EngineState(self, handle, sources, max_length)
-
-    def step(self, tokens_R: Tensor, state: EngineState) -> Tensor:
+    def step(self, tokens_R: Tokens, state: EngineState) -> Logits:
         """Feed one token per row; logits_RV of the next."""
         state.count_step()
-        logits_RV = torch.empty(len(tokens_R), self.model.config.tgt_vocab_size)
-        self.native["step"](state.handle, tokens_R.contiguous().numpy(), len(tokens_R), logits_RV.numpy())
+        logits_RV = np.empty((len(tokens_R), self.config.tgt_vocab_size), np.float32)
+        self.native["step"](state.handle, np.ascontiguousarray(tokens_R), len(tokens_R), logits_RV)
         return logits_RV
 
     def beam_search(
-        self, src_BM: Tensor, beam: int, length_penalty: float, max_lengths: Sequence[int], n_best: int
+        self, sources: Sequence[Ids], beam: int, length_penalty: float, max_lengths: Sequence[int], n_best: int
     ) -> list[list[Hypothesis]]:
         """What beam.py finds with the paper's stopping rule, in one call. There is at least one source."""
-        max_length, places = max(max_lengths), len(src_BM) * n_best
-        sources = self.sources(src_BM, max_length)
+        max_length, places = max(max_lengths), len(sources) * n_best
+        batch = Sources(self, sources, max_length)
         divisors = np.array([length_penalty_divisor(length, length_penalty) for length in range(max_length + 1)])
         limits = np.array(max_lengths, np.int64)
         ids, log_probs = np.empty((places, max_length), np.int64), np.empty((places, max_length), np.float32)
@@ -191,10 +162,10 @@ class Engine:
             *(array_address(totals, np.float32), array_address(lengths, np.int64), array_address(finished, np.int8)),
         )
         not_finite = ctypes.c_int64()
-        self.native["search"](*(self.handle, sources.reference, ctypes.byref(call), BOS, EOS, ctypes.byref(not_finite)))
+        self.native["search"](*(self.handle, batch.reference, ctypes.byref(call), BOS, EOS, ctypes.byref(not_finite)))
         if not_finite.value:
             raise non_finite_error(not_finite.value)
-        results: list[list[Hypothesis]] = [[] for _ in src_BM]
+        results: list[list[Hypothesis]] = [[] for _ in sources]
         for at in range(places):
             if finished[at] >= 0:
                 length, total = int(lengths[at]), float(totals[at])
@@ -205,17 +176,28 @@ class Engine:
         return results
 
 
-class Sources:
-    """Concatenated source sentences, their lengths and position tables; owns the memory that its table points to."""
+def model_settings(c: TransformerConfig) -> ModelSettings:
+    head_size = c.d_model // c.n_heads
+    return ModelSettings(
+        *(c.d_model, c.n_heads, head_size, c.d_ff, c.n_encoder_layers, c.n_decoder_layers),
+        *(c.src_vocab_size, c.tgt_vocab_size, c.norm_order == "post", c.norm == "layernorm"),
+        *(ACTIVATIONS.index(c.ffn), True, c.output_bias, c.position == "rotary"),
+        *(NORM_EPS[c.norm], math.sqrt(c.d_model), 1 / np.sqrt(np.float32(head_size)), 1.0),
+    )
 
-    def __init__(self, engine: Engine, ids: Any, lengths: Any, max_length: int) -> None:
-        self.ids, self.lengths = np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(lengths, np.int64)
+
+class Sources:
+    """Concatenated source sentences, their lengths and position tables; owns the memory that its batch points to."""
+
+    def __init__(self, engine: Engine, sources: Sequence[Ids], max_length: int) -> None:
+        self.lengths = np.array([len(ids) for ids in sources], np.int64)
+        self.ids = np.array([token for ids in sources for token in ids], np.int64)
         self.positions = (
             engine.src_positions.up_to(int(self.lengths.max(initial=1))),
             engine.tgt_positions.up_to(max_length),
         )
         self.allowed = engine.allowed
-        tables = (None if table is None else address_of(table, torch.float32) for table in self.positions)
+        tables = (tables.pointers for tables in self.positions)
         allowed = (None, 0) if self.allowed is None else (array_address(self.allowed, np.int64), len(self.allowed))
         ids, counts = (array_address(array, np.int64) for array in (self.ids, self.lengths))
         self.batch = SourceBatch(ids, counts, len(self.lengths), max_length, *tables, *allowed)
@@ -239,75 +221,11 @@ class EngineState:
             raise IndexError("the cache is full: begin with a larger max_length")
         self.remaining -= 1
 
-    def reorder(self, rows_R: Tensor) -> None:
-        self.engine.native["reorder"](self.handle, rows_R.contiguous().numpy(), len(rows_R))
+    def reorder(self, rows_R: Tokens) -> None:
+        """Select these rows, in this order; a row may occur several times or not at all."""
+        self.engine.native["reorder"](self.handle, np.ascontiguousarray(rows_R), len(rows_R))
 
 
 def free_state(engine: Engine, handle: Any) -> None:
     """The argument keeps the engine alive until then: the state returns its workspace to it."""
     engine.native["state_free"](handle)
-
-
-class PositionTable:
-    """One row per position: what is added to the embeddings, or the cosines and sines of rotary positions."""
-
-    def __init__(self, positions: Positions, d_model: int) -> None:
-        self.positions, self.d_model = positions, d_model
-        self.table_LD = torch.empty(0, d_model)
-        if isinstance(positions, LearnedPositions):
-            self.table_LD = positions.table_LD.detach()
-
-    def up_to(self, length: int) -> Tensor | None:
-        """At least `length` rows; None where the model has no positions."""
-        if type(self.positions) is Positions:
-            return None
-        if isinstance(self.positions, LearnedPositions):
-            self.positions.check(length)
-            return self.table_LD
-        table_LD = self.table_LD  # read once: another thread may replace it by a shorter one
-        if length > len(table_LD):
-            self.table_LD = table_LD = self.rows(max(length, 256, 2 * len(table_LD)))
-        return table_LD
-
-    def rows(self, length: int) -> Tensor:
-        match self.positions:
-            case RotaryPositions() as rotary:
-                return torch.cat(rotary.cos_sin(torch.arange(length, dtype=torch.float32)), dim=1)
-            case SinusoidalPositions():
-                return sinusoids(length, self.d_model).float()
-            case other:
-                raise TypeError(f"the engine has no table for {type(other).__name__}")
-
-
-def list_weights(model: Transformer) -> list[Tensor]:
-    """The parameters in the order in which engine_model.h reads them."""
-    listed: list[Tensor] = [model.src_embedding.weight, model.tgt_embedding.weight]
-
-    def linear(part: nn.Module) -> None:
-        listed.extend((part.weight, part.bias))  # type: ignore[arg-type]
-
-    def norm(part: nn.Module) -> None:
-        listed.extend((part.weight, part.bias) if isinstance(part, LayerNorm) else (part.weight,))  # type: ignore[arg-type]
-
-    def attention(part: MultiHeadAttention, around: nn.Module) -> None:
-        linear(part.qkv)
-        linear(part.out)
-        norm(around.norm)  # type: ignore[arg-type]
-
-    def ffn(part: FeedForward, around: nn.Module) -> None:
-        linear(part.up)
-        linear(part.down)
-        norm(around.norm)  # type: ignore[arg-type]
-
-    for layer in [*model.encoder, *model.decoder]:
-        attention(layer.attention, layer.around_attention)
-        if hasattr(layer, "cross"):
-            attention(layer.cross, layer.around_cross)
-        ffn(layer.ffn, layer.around_ffn)
-    if model.config.norm_order == "pre":
-        norm(model.encoder_norm)
-        norm(model.decoder_norm)
-    listed.append(model.output.weight)
-    if model.output_bias is not None:
-        listed.append(model.output_bias)
-    return listed

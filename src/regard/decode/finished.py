@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from regard.config import BeamRule
-from regard.decode.hypotheses import ActiveHypotheses, Hypothesis, length_penalty_divisor
+from regard.decode.active_hypotheses import ActiveHypotheses
+from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 
 
 class FinishedHypotheses(ABC):

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.decode.checks import check_sampling_options
 from regard.decode.constraints import block_repeats
-from regard.decode.sampling import check_options, draw_tokens, uniforms
+from regard.decode.sampling import draw_tokens, uniforms
 from regard.errors import ConfigError, RegardError
 from regard.models.language_model import LanguageModel
 from regard.tokenizers.protocol import Tokenizer
@@ -50,7 +51,7 @@ def generate(
 
     A row depends on its own seed only. The log-probabilities are the model's own, before temperature, top-k and top-p.
     """
-    check_options(options.temperature, options.top_k, options.top_p, len(seeds))
+    check_sampling_options(options.temperature, options.top_k, options.top_p, len(seeds))
     if max_tokens < 1:
         raise ConfigError(f"max_tokens = {max_tokens} is too small; the least is 1")
     return sample_texts(model, tokenizer, prompt, options, max_tokens, seeds)

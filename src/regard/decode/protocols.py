@@ -8,11 +8,13 @@ Shapes: B sentences, R rows = active hypotheses, V vocabulary, L target length, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from regard.decode.checks import check_lengths
 from regard.tokenizers.special_ids import PAD
 
 
@@ -45,6 +47,13 @@ class SearchModel(Protocol[State]):
     def __call__(self, src_BM: Tensor, tgt_BL: Tensor) -> Tensor:
         """Logits_BLV of the token after each of `tgt_BL` (BOS first)."""
         ...
+
+
+def list_lengths(max_lengths: Tensor | Sequence[int], sentences: int) -> list[int]:
+    """The maximum lengths, one per sentence."""
+    lengths: list[int] = max_lengths.tolist() if isinstance(max_lengths, Tensor) else list(max_lengths)
+    check_lengths(lengths, sentences)
+    return lengths
 
 
 def limit_lengths(src_BM: Tensor, ratio: float, extra: int) -> list[int]:

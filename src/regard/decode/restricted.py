@@ -15,13 +15,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from regard.decode.engine import Engine
+from regard.decode.model_engine import SteppedEngine
 from regard.decode.protocols import SearchModel, State
 
 
 def restrict(model: SearchModel[Any], allowed: npt.NDArray[np.int64]) -> SearchModel[Any]:
     """The model, restricted to these tokens."""
-    return model.restricted(allowed) if isinstance(model, Engine) else Restricted(model, allowed)
+    if isinstance(model, SteppedEngine):
+        return SteppedEngine(model.engine.restricted(allowed))
+    return Restricted(model, allowed)
 
 
 class Restricted(Generic[State]):

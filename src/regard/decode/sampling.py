@@ -17,9 +17,11 @@ import torch
 from torch import Tensor
 
 from regard.config import BeamRule
-from regard.decode.constraints import allow, check_lengths, forced_now, stack_prefixes
-from regard.decode.hypotheses import ActiveHypotheses, Hypothesis
-from regard.decode.protocols import SearchModel, State, move_rows
+from regard.decode.active_hypotheses import ActiveHypotheses
+from regard.decode.checks import check_sampling_options
+from regard.decode.constraints import allow, forced_now, stack_prefixes
+from regard.decode.hypotheses import Hypothesis
+from regard.decode.protocols import SearchModel, State, list_lengths, move_rows
 from regard.decode.ranking import select_best
 from regard.errors import ConfigError
 from regard.tokenizers.special_ids import BOS, EOS
@@ -46,8 +48,8 @@ def sample_search(
     `seeds` has one seed per sentence (see `spread_seed`). The log-probabilities are the model's own, before
     temperature, top-k and top-p; `length_penalty` affects the scores only. top_k = 0 and top_p = 1 turn them off.
     """
-    check_options(temperature, top_k, top_p, n_samples)
-    lengths = check_lengths(max_lengths, src_BM.shape[0])
+    check_sampling_options(temperature, top_k, top_p, n_samples)
+    lengths = list_lengths(max_lengths, src_BM.shape[0])
     if len(seeds) != len(lengths):
         raise ConfigError(f"there are {len(lengths)} sentences but {len(seeds)} seeds; give one each")
     forced_BP = stack_prefixes(prefixes, lengths, src_BM.device)
@@ -82,17 +84,6 @@ def sample_search(
         move_rows(state, parent_R[rows_R], before=len(stuck_R))
         active, tokens_R = active.pick(rows_R), tokens_R[rows_R]
     return [[found[b * n_samples + sample] for sample in range(n_samples)] for b in range(len(lengths))]
-
-
-def check_options(temperature: float, top_k: int, top_p: float, n_samples: int) -> None:
-    if not temperature > 0:
-        raise ConfigError(f"temperature = {temperature} is not possible; it must be above 0 (top_k = 1 is greedy)")
-    if top_k < 0:
-        raise ConfigError(f"top_k = {top_k} is too small; the least is 0, which turns it off")
-    if not 0 <= top_p <= 1:
-        raise ConfigError(f"top_p = {top_p} is not possible; it must be from 0 to 1, and 1 turns it off")
-    if n_samples < 1:
-        raise ConfigError(f"n_samples = {n_samples} is too small; the least is 1")
 
 
 def spread_seed(seed: int, indices: Sequence[int]) -> list[int]:

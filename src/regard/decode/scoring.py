@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.config import BeamRule
-from regard.decode.constraints import check_ids, non_finite_error
+from regard.decode.checks import check_ids, non_finite_error
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 from regard.decode.protocols import SearchModel, State
 from regard.errors import ConfigError

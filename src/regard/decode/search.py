@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import assert_never
+from typing import Any, assert_never
 
 import torch
 from torch import Tensor
 
 from regard.config import DecodeConfig
-from regard.decode.batching import plan_batches, share_batches
+from regard.decode.batching import plan_batches, token_budget
 from regard.decode.beam import BeamStep, beam_search
 from regard.decode.engine import Engine
+from regard.decode.engine_search import engine_search, fits_engine
 from regard.decode.hypotheses import Hypothesis
+from regard.decode.model_engine import SteppedEngine
 from regard.decode.protocols import SearchModel, State, limit_lengths
 from regard.decode.restricted import restrict
 from regard.decode.sampling import sample_search, spread_seed
@@ -21,9 +22,6 @@ from regard.decode.shortlist import Shortlist
 from regard.tokenizers.special_ids import EOS, PAD
 
 Ids = Sequence[int]
-# Maximum batch of the engine: larger ones are slower in int8, a little faster in float32, and leave cores idle at the
-# end.
-ENGINE_TOKENS = 768
 
 
 def pad_sources(sources: Sequence[Ids], device: torch.device) -> Tensor:
@@ -34,7 +32,7 @@ def pad_sources(sources: Sequence[Ids], device: torch.device) -> Tensor:
 
 
 def search(
-    model: SearchModel[State],
+    model: Engine | SearchModel[Any],
     sources: Sequence[Ids],
     config: DecodeConfig,
     device: torch.device,
@@ -50,34 +48,28 @@ def search(
     With a `shortlist`, translations consist of the tokens that the sources of the batch may need, so that a result may
     depend on the other sentences of the batch.
     """
-    rows = config.beam if config.method == "beam" else n_best  # per sentence; memory must not grow with their number
-    budget = max(1, config.batch_tokens * 4 // max(rows, 4))
-    sizes = [len(ids) + 1 for ids in sources]
+    if isinstance(model, Engine):
+        if observe is None and fits_engine(config, prefixes):
+            return engine_search(model, sources, config, n_best, done, shortlist, torch.get_num_threads())
+        model = SteppedEngine(model)
+    stepped = model
 
     def find(batch: list[int]) -> list[list[Hypothesis]]:
         chosen = [sources[i] for i in batch]
         src_BM = pad_sources(chosen, device)
         forced = None if prefixes is None else [prefixes[i] for i in batch]
-        searched = model if shortlist is None else restrict(model, shortlist.allowed(chosen, forced or ()))
+        searched = stepped if shortlist is None else restrict(stepped, shortlist.allowed(chosen, forced or ()))
         lengths = limit_lengths(src_BM, config.max_length_ratio, config.max_length_extra)
         if forced is not None:  # the prefix does not count towards the maximum length
             lengths = [length + len(prefix) for length, prefix in zip(lengths, forced, strict=True)]
-        if model.longest_target is not None:
-            lengths = [min(length, model.longest_target) for length in lengths]
+        if stepped.longest_target is not None:
+            lengths = [min(length, stepped.longest_target) for length in lengths]
         return search_batch(searched, src_BM, config, lengths, n_best, forced, batch, observe)
 
     found: dict[int, list[Hypothesis]] = {}
-    workers = torch.get_num_threads() if isinstance(model, Engine) and observe is None else 1
-    if workers > 1:  # a search of the engine runs on one thread
-        batches = share_batches(sizes, min(budget, ENGINE_TOKENS), workers)
-        with ThreadPoolExecutor(workers) as pool:
-            for batch, results in zip(batches, pool.map(find, batches), strict=True):
-                found.update(zip(batch, results, strict=True))
-                done(batch)
-    else:
-        for batch in plan_batches(sizes, budget):
-            found.update(zip(batch, find(batch), strict=True))
-            done(batch)
+    for batch in plan_batches([len(ids) + 1 for ids in sources], token_budget(config, n_best)):
+        found.update(zip(batch, find(batch), strict=True))
+        done(batch)
     return [found[i] for i in range(len(sources))]
 
 

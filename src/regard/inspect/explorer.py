@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from regard.config import DecodeConfig
 from regard.decode.beam import BeamStep
-from regard.decode.constraints import check_ids
+from regard.decode.checks import check_ids
 from regard.decode.hypotheses import Hypothesis
 from regard.decode.search import search
 from regard.errors import ConfigError

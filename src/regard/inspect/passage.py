@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from regard.config import DecodeConfig
+from regard.decode.engine import Engine
 from regard.decode.protocols import SearchModel
 from regard.errors import ConfigError
 from regard.inspect.answers import (
@@ -64,7 +65,7 @@ class ExplorableTranslator(Protocol):
     max_sentence_tokens: int
 
     @property
-    def searcher(self) -> SearchModel[Any]: ...
+    def searcher(self) -> Engine | SearchModel[Any]: ...
 
     def decode_config(self, options: dict[str, Any]) -> DecodeConfig: ...
 

@@ -46,16 +46,34 @@ class ArrayArgument:
         return ctypes.c_void_p(array_address(array, self.dtype))
 
 
-class ModelSizes(ctypes.Structure):
-    """`ModelSizes` of engine_model.h."""
+class ModelSettings(ctypes.Structure):
+    """`ModelSettings` of engine_model.h."""
 
-    _fields_ = tuple(
-        (name, INT)
-        for name in (
-            *("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers", "src_vocabulary", "tgt_vocabulary"),
-            *("post", "centred", "activation", "output_bias", "rotary"),
-        )
+    _fields_ = (
+        *(
+            (name, INT)
+            for name in (
+                *("d_model", "n_heads", "head_size", "d_ff", "encoder_layers", "decoder_layers", "src_vocabulary"),
+                *("tgt_vocabulary", "post", "centred", "activation", "linear_bias", "output_bias", "rotary"),
+            )
+        ),
+        *((name, FLOAT) for name in ("eps", "embedding_scale", "score_scale", "output_scale")),
     )
+
+
+class StoredTensor(ctypes.Structure):
+    """`StoredTensor` of engine_model.h."""
+
+    _fields_ = (
+        *((name, ADDRESS) for name in ("data", "scales")),
+        *((name, INT) for name in ("type", "rows", "columns")),
+    )
+
+
+class PositionTables(ctypes.Structure):
+    """`PositionTables` of engine_state.h."""
+
+    _fields_ = (*((name, ADDRESS) for name in ("rows", "bias")), *((name, INT) for name in ("length", "bias_stride")))
 
 
 class SourceBatch(ctypes.Structure):
@@ -64,7 +82,8 @@ class SourceBatch(ctypes.Structure):
     _fields_ = (
         *((name, ADDRESS) for name in ("ids", "lengths")),
         *((name, INT) for name in ("sentences", "max_length")),
-        *((name, ADDRESS) for name in ("src_positions", "tgt_positions", "allowed")),
+        *((name, PositionTables) for name in ("src_positions", "tgt_positions")),
+        ("allowed", ADDRESS),
         ("n_allowed", INT),
     )
 
@@ -108,9 +127,9 @@ FOLDER = Path(__file__).parent
 ENGINE = Library(
     FOLDER / "engine.cpp",
     {
-        # number format, sizes, eps, scale, weights, n_weights, suppressed, n_suppressed, engine
+        # number format, settings, weights, n_weights, suppressed, n_suppressed, engine
         "engine": (
-            *(INT32, ctypes.POINTER(ModelSizes), FLOAT, FLOAT, ArrayArgument(np.uint64), INT),
+            *(INT32, ctypes.POINTER(ModelSettings), ctypes.POINTER(StoredTensor), INT),
             *(ArrayArgument(np.int64), INT, ctypes.POINTER(EngineHandle)),
         ),
         "engine_free": (EngineHandle,),
@@ -124,6 +143,6 @@ ENGINE = Library(
             ctypes.POINTER(INT),
         ),
     },
-    (ModelSizes, SourceBatch, BeamCall),
+    (ModelSettings, StoredTensor, PositionTables, SourceBatch, BeamCall),
     frozenset({"engine_free", "state_free"}),
 )

@@ -1,5 +1,5 @@
 // The library of the engine: a Transformer packed for translation and the beam search through it, one thread per batch. The
-// mathematics is that of models/transformer.py and decode/beam.py, which are the PyTorch fallback. Called by
+// mathematics is that of models/transformer.py and decode/beam.py, which are the fallback in PyTorch. Called by
 // decode/engine.py; the computation is in the headers:
 //
 //   gemm.h              matrix products in float32, bf16 and int8
@@ -26,8 +26,8 @@ template <typename NumberFormat>
 struct EngineOf : Engine {
   Model<NumberFormat> model;
   mutable WorkspacePool<NumberFormat> pool;
-  EngineOf(const ModelSizes& sizes, float eps, float scale, WeightList weights, std::vector<int64_t> suppressed)
-      : model(sizes, eps, scale, weights, std::move(suppressed)) {}
+  EngineOf(const ModelSettings& settings, WeightList weights, std::vector<int64_t> suppressed)
+      : model(settings, weights, std::move(suppressed)) {}
   std::unique_ptr<State> begin(const SourceBatch& sources) const override {
     return std::make_unique<StateOf<NumberFormat>>(model, pool, sources);
   }
@@ -44,16 +44,15 @@ T& checked(T* pointer) {
 extern "C" {
 
 // `number_format`: the index in NUMBER_FORMATS of engine.py.
-int32_t regard_engine(int32_t number_format, const ModelSizes* sizes, float eps, float scale,
-                      const float* const* weights, int64_t n_weights, const int64_t* suppressed, int64_t n_suppressed,
-                      Engine** engine) {
+int32_t regard_engine(int32_t number_format, const ModelSettings* settings, const StoredTensor* weights,
+                      int64_t n_weights, const int64_t* suppressed, int64_t n_suppressed, Engine** engine) {
   return guarded([=] {
     const WeightList list = {weights, weights + n_weights};
     std::vector<int64_t> never(suppressed, suppressed + n_suppressed);
     switch (number_format) {
-      case 0: *engine = new EngineOf<Float32>(checked(sizes), eps, scale, list, never); break;
-      case 1: *engine = new EngineOf<Bfloat16>(checked(sizes), eps, scale, list, never); break;
-      case 2: *engine = new EngineOf<Int8>(checked(sizes), eps, scale, list, never); break;
+      case 0: *engine = new EngineOf<Float32>(checked(settings), list, never); break;
+      case 1: *engine = new EngineOf<Bfloat16>(checked(settings), list, never); break;
+      case 2: *engine = new EngineOf<Int8>(checked(settings), list, never); break;
       default: throw std::invalid_argument("unknown number format");
     }
   });
@@ -95,10 +94,17 @@ int32_t regard_search(const Engine* engine, const SourceBatch* sources, const Be
 }
 }
 
-EXPORT_LAYOUT(ModelSizes, ModelSizes, FIELD(ModelSizes, d_model), FIELD(ModelSizes, n_heads), FIELD(ModelSizes, d_ff),
-              FIELD(ModelSizes, encoder_layers), FIELD(ModelSizes, decoder_layers), FIELD(ModelSizes, src_vocabulary),
-              FIELD(ModelSizes, tgt_vocabulary), FIELD(ModelSizes, post), FIELD(ModelSizes, centred),
-              FIELD(ModelSizes, activation), FIELD(ModelSizes, output_bias), FIELD(ModelSizes, rotary))
+EXPORT_LAYOUT(ModelSettings, ModelSettings, FIELD(ModelSettings, d_model), FIELD(ModelSettings, n_heads),
+              FIELD(ModelSettings, head_size), FIELD(ModelSettings, d_ff), FIELD(ModelSettings, encoder_layers),
+              FIELD(ModelSettings, decoder_layers), FIELD(ModelSettings, src_vocabulary),
+              FIELD(ModelSettings, tgt_vocabulary), FIELD(ModelSettings, post), FIELD(ModelSettings, centred),
+              FIELD(ModelSettings, activation), FIELD(ModelSettings, linear_bias), FIELD(ModelSettings, output_bias),
+              FIELD(ModelSettings, rotary), FIELD(ModelSettings, eps), FIELD(ModelSettings, embedding_scale),
+              FIELD(ModelSettings, score_scale), FIELD(ModelSettings, output_scale))
+EXPORT_LAYOUT(StoredTensor, StoredTensor, FIELD(StoredTensor, data), FIELD(StoredTensor, scales),
+              FIELD(StoredTensor, type), FIELD(StoredTensor, rows), FIELD(StoredTensor, columns))
+EXPORT_LAYOUT(PositionTables, PositionTables, FIELD(PositionTables, rows), FIELD(PositionTables, bias),
+              FIELD(PositionTables, length), FIELD(PositionTables, bias_stride))
 EXPORT_LAYOUT(SourceBatch, SourceBatch, FIELD(SourceBatch, ids), FIELD(SourceBatch, lengths),
               FIELD(SourceBatch, sentences), FIELD(SourceBatch, max_length), FIELD(SourceBatch, src_positions),
               FIELD(SourceBatch, tgt_positions), FIELD(SourceBatch, allowed), FIELD(SourceBatch, n_allowed))

@@ -1,4 +1,4 @@
-// Attention of one row in the engine, per head: softmax(q kᵀ / √K) v, with each key and value anywhere in memory.
+// Attention of one row in the engine, per head: softmax(q kᵀ · scale + bias) v, with each key and value anywhere in memory.
 //
 // A head is read a vector at a time. The products of sixteen keys with the query are summed together, because a horizontal
 // sum is expensive and sixteen of them can share their steps. Each key's products are summed in the same order wherever
@@ -14,6 +14,12 @@
 // Keys and values are stored in float32 or bf16, never in int8.
 template <typename NumberFormat>
 using CacheValue = std::conditional_t<std::is_same_v<NumberFormat, Float32>, float, bf16>;
+
+// Added to the scores of a row: number j of a head is for its j-th key, and a vector more than there are keys can be read.
+struct ScoreBias {
+  const float* of_first_key;  // null: nothing is added
+  int64_t head_stride;
+};
 
 // Working memory, used again for every row.
 template <typename Cached>
@@ -64,10 +70,10 @@ inline Floats horizontal_sums(Floats (&rows)[LANES]) {
 #endif
 }
 
-// weights_HJ = q kᵀ · scale. The keys fill whole groups of LANES: the last one is repeated, with a score of −∞.
+// weights_HJ = q kᵀ · scale + bias. The keys fill whole groups of LANES: the last one is repeated, with a score of −∞.
 template <typename Cached>
-void score(const Cached* query, const Cached* const* keys, int64_t count, float scale, int64_t size, int64_t heads,
-           float* weights) {
+void score(const Cached* query, const Cached* const* keys, int64_t count, float scale, ScoreBias bias, int64_t size,
+           int64_t heads, float* weights) {
   using NumberFormat = std::conditional_t<std::is_same_v<Cached, float>, Float32, Bfloat16>;
   constexpr int64_t STEP = sizeof(Words) / sizeof(Cached);
   const int64_t head_size = size / heads, padded = round_up(count);
@@ -86,7 +92,8 @@ void score(const Cached* query, const Cached* const* keys, int64_t count, float 
         const Words part = load_words(query + at, bytes);
         for (int j = 0; j < LANES; ++j) NumberFormat::add(sums[j], part, load_words(keys[first + j] + at, bytes));
       }
-      const Floats scores = horizontal_sums(sums) * scale;
+      Floats scores = horizontal_sums(sums) * scale;
+      if (bias.of_first_key) scores += load_vector(bias.of_first_key + h * bias.head_stride + first);
       std::memcpy(weights + h * padded + first, &scores, sizeof scores);
     }
   }
@@ -130,16 +137,15 @@ void mix_values(const float* weights, const Cached* const* keys, int64_t count, 
 
 // `key(j)` points to the j-th of `count` keys; its value is `size` further on.
 template <typename Cached, typename Key>
-void attend_row(const float* q, Key key, int64_t count, int64_t size, int64_t heads, AttentionScratch<Cached>& scratch,
-            float* out) {
+void attend_row(const float* q, Key key, int64_t count, float scale, ScoreBias bias, int64_t size, int64_t heads,
+                AttentionScratch<Cached>& scratch, float* out) {
   const int64_t padded = round_up(count);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(size / heads));
   float* weights = scratch.weights.at_least(heads, padded);
   Cached* query = scratch.query.at_least(size);
   const Cached** keys = scratch.keys.at_least(padded);
   convert_row(q, query, size);
   for (int64_t j = 0; j < padded; ++j) keys[j] = key(std::min(j, count - 1));
-  score(query, keys, count, scale, size, heads, weights);
+  score(query, keys, count, scale, bias, size, heads, weights);
   for (int64_t h = 0; h < heads; ++h) softmax(weights + h * padded, padded);
   mix_values(weights, keys, count, size, heads, out);
 }

@@ -6,7 +6,15 @@
 
 #include "common.h"
 
-enum Activation { RELU = 0, GELU = 1, SWIGLU = 2, SWISH = 3 };
+// The numbers are the places in ACTIVATIONS of decode/engine.py.
+enum Activation { RELU = 0, GELU = 1, SWIGLU = 2, SWISH = 3, GELU_TANH = 4, GEGLU = 5 };
+
+inline bool is_gated(int64_t activation) { return activation == SWIGLU || activation == GEGLU; }
+
+// x Φ(x) by the approximation with tanh (Hendrycks & Gimpel 2016), which is x times a sigmoid.
+inline float gelu_tanh(float x) {
+  return x / (1.0f + fast_exp(-1.5957691216f * (x + 0.044715f * x * x * x)));
+}
 
 // (x − mean) / √(variance + eps) · gain + bias; RMSNorm takes the mean as zero.
 struct Norm {
@@ -35,7 +43,7 @@ struct Norm {
   }
 };
 
-// In place; SwiGLU leaves its result in the first half.
+// In place; SwiGLU and GEGLU leave their result in the first half.
 inline void activate(float* h, int64_t size, Activation kind) {
   switch (kind) {
     case RELU:  // part of the product
@@ -50,6 +58,14 @@ inline void activate(float* h, int64_t size, Activation kind) {
     case SWISH:
 #pragma omp simd
       for (int64_t i = 0; i < size; ++i) h[i] = h[i] / (1.0f + fast_exp(-h[i]));
+      break;
+    case GELU_TANH:
+#pragma omp simd
+      for (int64_t i = 0; i < size; ++i) h[i] = gelu_tanh(h[i]);
+      break;
+    case GEGLU:
+#pragma omp simd
+      for (int64_t i = 0; i < size / 2; ++i) h[i] = gelu_tanh(h[i]) * h[size / 2 + i];
       break;
   }
 }

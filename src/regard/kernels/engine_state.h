@@ -6,7 +6,8 @@
 //   so that reordering a beam copies a few integers.
 // - Where only some tokens are allowed, only their logits are computed, with a layer of their columns built per batch.
 //
-// Called by engine.cpp and engine_beam.h. Shapes: B sentences, R rows, D model, V vocabulary, T times so far.
+// Called by engine.cpp and engine_beam.h. Shapes: B sentences, R rows, D model, I inner (all heads), V
+// vocabulary, T times so far.
 #pragma once
 
 #include "engine_stream.h"
@@ -56,12 +57,21 @@ struct State {
   std::vector<int64_t> suppressed;  // columns that are never chosen
 };
 
+// What positions add, at up to `length` of them: a row of D per position to the embeddings, or cosines and sines to rotate
+// by; and to the scores a bias per head and offset, key position − query position, the first of which is 1 − length.
+struct PositionTables {
+  const float *rows, *bias;  // null: nothing
+  int64_t length, bias_stride;
+
+  ScoreBias bias_at(int64_t query) const { return {bias ? bias + length - 1 - query : nullptr, bias_stride}; }
+};
+
 // The sentences of a batch one after the other, each with its EOS; position tables for every position that will occur; and
 // the allowed target tokens, in order, or null for all.
 struct SourceBatch {
   const int64_t *ids, *lengths;
   int64_t sentences, max_length;
-  const float *src_positions, *tgt_positions;
+  PositionTables src_positions, tgt_positions;
   const int64_t* allowed;
   int64_t n_allowed;
 };
@@ -73,8 +83,8 @@ class StateOf : public State {
 
   StateOf(const Model<NumberFormat>& model, WorkspacePool<NumberFormat>& pool, const SourceBatch& sources)
       : model_(model), borrowed_(pool), workspace_(*borrowed_.workspace), blocks_(workspace_.blocks),
-        D(model.sizes.d_model), heads_(model.sizes.n_heads), max_length_(sources.max_length),
-        position_table_(sources.tgt_positions) {
+        I(model.settings.inner()), max_length_(sources.max_length), src_positions_(sources.src_positions),
+        tgt_positions_(sources.tgt_positions) {
     std::vector<int64_t> positions, sentence_of;
     for (int64_t b = 0; b < sources.sentences; ++b) {
       if (sources.lengths[b] < 1) throw std::invalid_argument("source " + std::to_string(b) + " of the batch is empty");
@@ -86,8 +96,8 @@ class StateOf : public State {
         sentence_of.push_back(b);
       }
     }
-    check_indices(sources.ids, positions.size(), model.sizes.src_vocabulary, "source token");
-    encode(sources.ids, positions, sentence_of, sources.src_positions);
+    check_indices(sources.ids, positions.size(), model.settings.src_vocabulary, "source token");
+    encode(sources.ids, positions, sentence_of);
     row_at_.resize(element_count(sources.sentences, max_length_));
     times_.resize(model.decoder.size());
     suppressed = model.suppressed;
@@ -97,7 +107,7 @@ class StateOf : public State {
   const float* step(const int64_t* tokens, int64_t* width) override {
     const auto& layers = model_.decoder;
     const int64_t R = sentence_.size();
-    check_indices(tokens, R, model_.sizes.tgt_vocabulary, "target token");
+    check_indices(tokens, R, model_.settings.tgt_vocabulary, "target token");
     if (length_ == max_length_) throw std::out_of_range("the state has no space for another target token");
     if (failed_) throw std::logic_error("an earlier step of this search failed; begin again");
     failed_ = true;  // until the end of this function is reached
@@ -105,11 +115,11 @@ class StateOf : public State {
     for (int64_t r = 0; r < R; ++r) row_at_[r * max_length_ + time] = static_cast<int32_t>(r);
     std::vector<int64_t> positions(R, time);
     Stream<NumberFormat> stream(model_, workspace_);
-    stream.embed(tokens, positions.data(), R, model_.tgt_table, position_table_, layers[0].self.norm);
+    stream.embed(tokens, positions.data(), R, model_.tgt_table, tgt_positions_.rows, layers[0].self.norm);
     for (size_t i = 0; i < layers.size(); ++i) {
       const Layer<NumberFormat>& layer = layers[i];
       const Norm& next = i + 1 < layers.size() ? layers[i + 1].self.norm : model_.decoder_norm;
-      const bool post = model_.sizes.post;
+      const bool post = model_.settings.post;
       attend_past(stream, layer.self, post ? layer.self.norm : layer.cross.norm, times_[i]);
       attend_source(stream, layer.cross, post ? layer.cross.norm : layer.ffn.norm, memories_[i].get());
       stream.feed_forward(layer.ffn, post ? layer.ffn.norm : next);
@@ -122,7 +132,7 @@ class StateOf : public State {
   }
 
   int64_t rows() const override { return sentence_.size(); }
-  int64_t vocabulary() const override { return model_.sizes.tgt_vocabulary; }
+  int64_t vocabulary() const override { return model_.settings.tgt_vocabulary; }
 
   void reorder(const int64_t* rows, int64_t count) override {
     check_indices(rows, count, this->rows(), "row");
@@ -157,39 +167,44 @@ class StateOf : public State {
     }
   }
 
-  void encode(const int64_t* ids, const std::vector<int64_t>& positions, const std::vector<int64_t>& sentence_of,
-              const float* position_table) {
+  void encode(const int64_t* ids, const std::vector<int64_t>& positions, const std::vector<int64_t>& sentence_of) {
     const auto& layers = model_.encoder;
     const int64_t R = positions.size();
-    AlignedArray<Cached> keys_values = allocate<Cached>(R, 2 * D);
+    AlignedArray<Cached> keys_values = allocate<Cached>(R, 2 * I);
     Stream<NumberFormat> stream(model_, workspace_);
-    stream.embed(ids, positions.data(), R, model_.src_table, position_table, layers[0].self.norm);
+    stream.embed(ids, positions.data(), R, model_.src_table, src_positions_.rows, layers[0].self.norm);
     for (size_t i = 0; i < layers.size(); ++i) {
       const Layer<NumberFormat>& layer = layers[i];
       const Norm& next = i + 1 < layers.size() ? layers[i + 1].self.norm : model_.encoder_norm;
-      const bool post = model_.sizes.post;
+      const bool post = model_.settings.post;
       const int64_t width = layer.self.qkv.padded;
       const float* qkv = stream.project_qkv(layer.self.qkv);
-      for (int64_t r = 0; r < R; ++r) convert_row(qkv + r * width + D, keys_values.get() + r * 2 * D, 2 * D);
+      for (int64_t r = 0; r < R; ++r) convert_row(qkv + r * width + I, keys_values.get() + r * 2 * I, 2 * I);
       stream.attend(layer.self.out, post ? layer.self.norm : layer.ffn.norm, [&](int64_t r, float* out) {
-        attend_sentence(qkv + r * width, sentence_of[r], keys_values.get(), out);
+        attend_sentence(qkv + r * width, sentence_of[r], keys_values.get(), src_positions_.bias_at(positions[r]), out);
       });
       stream.feed_forward(layer.ffn, post ? layer.ffn.norm : next);
     }
     for (const Layer<NumberFormat>& layer : model_.decoder) {
       const PackedLinear<NumberFormat>& linear = layer.cross.memory;
       const float* projected = stream.project(linear);
-      memories_.push_back(allocate<Cached>(R, 2 * D));
+      memories_.push_back(allocate<Cached>(R, 2 * I));
       Cached* memory = memories_.back().get();
-      for (int64_t r = 0; r < R; ++r) convert_row(projected + r * linear.padded, memory + r * 2 * D, 2 * D);
+      for (int64_t r = 0; r < R; ++r) convert_row(projected + r * linear.padded, memory + r * 2 * I, 2 * I);
     }
   }
 
-  void attend_sentence(const float* query, int64_t sentence, const Cached* keys_values, float* out) {
+  void attend_sentence(const float* query, int64_t sentence, const Cached* keys_values, ScoreBias bias, float* out) {
     const int64_t count = lengths_[sentence];
-    const Cached* first = keys_values + starts_[sentence] * 2 * D;
-    const auto key = [=](int64_t j) { return first + j * 2 * D; };
-    attend_row<Cached>(query, key, count, D, heads_, workspace_.attention, out);
+    const Cached* first = keys_values + starts_[sentence] * 2 * I;
+    const auto key = [=](int64_t j) { return first + j * 2 * I; };
+    attend(query, key, count, bias, out);
+  }
+
+  template <typename Key>
+  void attend(const float* query, Key key, int64_t count, ScoreBias bias, float* out) {
+    const ModelSettings& s = model_.settings;
+    attend_row<Cached>(query, key, count, s.score_scale, bias, I, s.n_heads, workspace_.attention, out);
   }
 
   // Each row attends to its own past: at time t its keys and values are in row row_at[row, t] of that time's.
@@ -197,14 +212,14 @@ class StateOf : public State {
                    std::vector<Cached*>& times) {
     const int64_t R = stream.rows, width = part.qkv.padded;
     const float* qkv = stream.project_qkv(part.qkv);
-    Cached* keys_values = reinterpret_cast<Cached*>(blocks_.allocate_bytes(R * 2 * D * sizeof(Cached)));
-    for (int64_t r = 0; r < R; ++r) convert_row(qkv + r * width + D, keys_values + r * 2 * D, 2 * D);
+    Cached* keys_values = reinterpret_cast<Cached*>(blocks_.allocate_bytes(R * 2 * I * sizeof(Cached)));
+    for (int64_t r = 0; r < R; ++r) convert_row(qkv + r * width + I, keys_values + r * 2 * I, 2 * I);
     times.push_back(keys_values);
     stream.attend(part.out, after, [&](int64_t r, float* out) {
       const int32_t* row_at = row_at_.data() + r * max_length_;
       Cached* const* at = times.data();
-      const auto key = [=](int64_t t) { return at[t] + row_at[t] * 2 * D; };
-      attend_row<Cached>(qkv + r * width, key, length_, D, heads_, workspace_.attention, out);
+      const auto key = [=](int64_t t) { return at[t] + row_at[t] * 2 * I; };
+      attend(qkv + r * width, key, length_, tgt_positions_.bias_at(length_ - 1), out);
     });
   }
 
@@ -214,7 +229,7 @@ class StateOf : public State {
     float* query = workspace_.qkv.at_least(R, width);
     part.qkv(workspace_.input, 0, R, query);
     stream.attend(part.out, after, [&](int64_t r, float* out) {
-      attend_sentence(query + r * width, sentence_[r], memory, out);
+      attend_sentence(query + r * width, sentence_[r], memory, {}, out);
     });
   }
 
@@ -222,8 +237,8 @@ class StateOf : public State {
   BorrowedWorkspace borrowed_;
   Workspace<NumberFormat>& workspace_;
   BlockAllocator blocks_;  // destroyed before the workspace that it returns its blocks to
-  const int64_t D, heads_, max_length_;
-  const float* position_table_;
+  const int64_t I, max_length_;
+  const PositionTables src_positions_, tgt_positions_;
   int64_t length_ = 0;
   bool failed_ = false;
   std::vector<int64_t> starts_, lengths_, sentence_;

@@ -2,7 +2,8 @@
 //
 //   post-norm: x = norm(x + f(x)),   pre-norm: x = x + f(norm(x))
 //
-// Called by engine_state.h. Shapes: R rows, D model, F feed-forward, N columns of a product.
+// Called by engine_state.h. Shapes: R rows, D model, I inner (all heads), F feed-forward, N columns of a
+// product.
 #pragma once
 
 #include <mutex>
@@ -52,29 +53,29 @@ template <typename NumberFormat>
 class Stream {
  public:
   Stream(const Model<NumberFormat>& model, Workspace<NumberFormat>& workspace)
-      : model(model), D(model.sizes.d_model), workspace(workspace) {}
+      : model(model), D(model.settings.d_model), I(model.settings.inner()), workspace(workspace) {}
 
   // x_RD = embedding · scale + position (rotary positions are not added). The first sublayer's input is x, or norm(x) if
   // pre-norm. The caller has checked the ids.
-  void embed(const int64_t* ids, const int64_t* positions, int64_t count, const float* table,
+  void embed(const int64_t* ids, const int64_t* positions, int64_t count, const StoredTensor& table,
              const float* position_table, const Norm& first) {
     rows = count;
     positions_ = positions;
     position_table_ = position_table;
     workspace.x.at_least(rows, D);
-    workspace.row.at_least(2, D);
+    workspace.row.at_least(2, std::max(D, I));
     workspace.input.resize(rows, D);
     for (int64_t r = 0; r < rows; ++r) {
-      const float* from = table + ids[r] * D;
+      const float* from = table.row(ids[r], workspace.row.get());
       float* x = workspace.x.get() + r * D;
 #pragma omp simd
-      for (int64_t d = 0; d < D; ++d) x[d] = from[d] * model.scale;
-      if (position_table && !model.sizes.rotary) {
+      for (int64_t d = 0; d < D; ++d) x[d] = from[d] * model.settings.embedding_scale;
+      if (position_table && !model.settings.rotary) {
         const float* position = position_table + positions[r] * D;
 #pragma omp simd
         for (int64_t d = 0; d < D; ++d) x[d] += position[d];
       }
-      set_input(r, x, model.sizes.post ? Norm{} : first);
+      set_input(r, x, model.settings.post ? Norm{} : first);
     }
   }
 
@@ -89,11 +90,11 @@ class Stream {
   float* project_qkv(const PackedLinear<NumberFormat>& linear) {
     float* qkv = workspace.qkv.at_least(rows, linear.padded);
     linear(workspace.input, 0, rows, qkv);
-    if (model.sizes.rotary) {
-      const int64_t K = D / model.sizes.n_heads;
+    if (model.settings.rotary) {
+      const int64_t K = model.settings.head_size;
       for (int64_t r = 0; r < rows; ++r) {
         const float* cosines_and_sines = position_table_ + positions_[r] * K;
-        for (float* head = qkv + r * linear.padded; head < qkv + r * linear.padded + 2 * D; head += K) {
+        for (float* head = qkv + r * linear.padded; head < qkv + r * linear.padded + 2 * I; head += K) {
           rotate(head, head, K, cosines_and_sines, cosines_and_sines + K / 2);
         }
       }
@@ -104,7 +105,7 @@ class Stream {
   // x += W_O (the attention of each row, by `attend(row, out)`), and the norm after it.
   template <typename Attend>
   void attend(const PackedLinear<NumberFormat>& out, const Norm& after, Attend attend) {
-    workspace.hidden.resize(rows, D);
+    workspace.hidden.resize(rows, I);
     float* attended = workspace.row.get();
     for (int64_t r = 0; r < rows; ++r) {
       attend(r, attended);
@@ -120,8 +121,8 @@ class Stream {
 
   // x += W₂ f(W₁ x), and the norm after it.
   void feed_forward(const FeedForward<NumberFormat>& ffn, const Norm& after) {
-    const auto kind = static_cast<Activation>(model.sizes.activation);
-    workspace.hidden.resize(BLOCK_ROWS, model.sizes.d_ff);
+    const auto kind = static_cast<Activation>(model.settings.activation);
+    workspace.hidden.resize(BLOCK_ROWS, model.settings.d_ff);
     float* hidden = workspace.projected.at_least(BLOCK_ROWS, ffn.up.padded);
     float* update = workspace.update.at_least(BLOCK_ROWS, ffn.down.padded);
     for (int64_t first = 0; first < rows; first += BLOCK_ROWS) {
@@ -143,10 +144,10 @@ class Stream {
 
   // post: x = norm(x + update), the next input.  pre: x = x + update; the next input is norm(x).
   void add(int64_t r, const float* update, const Norm& norm) {
-    float *x = workspace.x.get() + r * D, *sum = workspace.row.get() + D;
+    float *x = workspace.x.get() + r * D, *sum = workspace.row.get() + std::max(D, I);
 #pragma omp simd
     for (int64_t d = 0; d < D; ++d) sum[d] = x[d] + update[d];
-    if (model.sizes.post) {
+    if (model.settings.post) {
       norm(sum, x, D);
       workspace.input.set_row(r, x);
     } else {
@@ -162,7 +163,7 @@ class Stream {
   }
 
   const Model<NumberFormat>& model;
-  const int64_t D;
+  const int64_t D, I;
   Workspace<NumberFormat>& workspace;
   const int64_t* positions_ = nullptr;
   const float* position_table_ = nullptr;  // rows of D to add, or of cosines and sines to rotate by

@@ -135,11 +135,13 @@ class PackedLinear {
   using Value = typename NumberFormat::Value;
 
   PackedLinear() = default;
-  PackedLinear(const float* weight, const float* bias, int64_t columns, int64_t width)
+  // `row_of(column)` points to a row of W, which is read before the next one is asked for.
+  template <typename RowOf>
+  PackedLinear(RowOf row_of, const float* bias, int64_t columns, int64_t width)
       : PackedLinear(columns, width / PER_WORD<NumberFormat>) {
     if (bias) std::copy_n(bias, columns, bias_.get());
     for (int64_t column = 0; column < padded; ++column) {
-      pack(column < columns ? weight + column * width : nullptr, column, width);
+      pack(column < columns ? row_of(column) : nullptr, column, width);
     }
   }
 

@@ -9,11 +9,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.kernels.bindings import ENGINE, EngineHandle, Library, ModelSizes, SourceBatch, StateHandle, array_address
+from regard.kernels.bindings import (
+    ENGINE,
+    EngineHandle,
+    Library,
+    ModelSettings,
+    PositionTables,
+    SourceBatch,
+    StateHandle,
+    StoredTensor,
+    array_address,
+)
 from regard.kernels.native_library import NativeLibrary, NoKernelsError
 
 D_MODEL, D_FF, VOCABULARY, EPS = 8, 16, 12, 1e-5
 NUMBER_FORMATS = 3  # of the engine: float32, bf16, int8
+# Of a sublayer: the shapes of its weights and their values, two matrices with biases and a norm.
+NORM = (((1, D_MODEL), 1.0), ((1, D_MODEL), 0.0))
+ATTENTION = (
+    *((shape, 0.0) for shape in ((3 * D_MODEL, D_MODEL), (1, 3 * D_MODEL), (D_MODEL, D_MODEL), (1, D_MODEL))),
+    *NORM,
+)
+FEED_FORWARD = (*((shape, 0.0) for shape in ((D_FF, D_MODEL), (1, D_FF), (D_MODEL, D_FF), (1, D_MODEL))), *NORM)
+NONE = PositionTables(None, None, 0, 0)
 
 Array = npt.NDArray[Any]
 
@@ -41,20 +59,23 @@ def compare(name: str, found: Array, expected: Array, tolerance: float) -> None:
 def try_engine(native: NativeLibrary) -> None:
     """The logits of one step in every number format; the layers' matrices are zero, so that only their norms act."""
     random = np.random.default_rng(1)
-    ones, zeros = np.ones(D_MODEL, np.float32), np.zeros(3 * D_MODEL * D_FF, np.float32)
-    attention, ffn = [zeros, zeros, zeros, zeros, ones, zeros], [zeros, zeros, zeros, zeros, ones, zeros]
     table_VD, output_VD = random.standard_normal((2, VOCABULARY, D_MODEL), np.float32)
-    weights = [table_VD, table_VD, *attention, *ffn, *attention, *attention, *ffn, output_VD]
-    addresses = np.array([array_address(array, np.float32) for array in weights], np.uint64)
-    sizes = ModelSizes(D_MODEL, 2, D_FF, 1, 1, VOCABULARY, VOCABULARY, True, True, 0, False, False)
+    settings = ModelSettings(
+        *(D_MODEL, 2, D_MODEL // 2, D_FF, 1, 1, VOCABULARY, VOCABULARY, True, True, 0, True, False, False),
+        *(EPS, 1.0, 0.5, 1.0),
+    )
+    layers = [*ATTENTION, *FEED_FORWARD, *ATTENTION, *ATTENTION, *FEED_FORWARD]
+    arrays = [table_VD, table_VD, *(np.full(shape, value, np.float32) for shape, value in layers), output_VD]
+    listed = [StoredTensor(array_address(array, np.float32), None, 0, *array.shape) for array in arrays]
+    weights = (StoredTensor * len(listed))(*listed)
     ids, lengths, suppressed = np.array([3, 4], np.int64), np.array([2], np.int64), np.array([0], np.int64)
-    batch = SourceBatch(array_address(ids, np.int64), array_address(lengths, np.int64), 1, 2, None, None, None, 0)
+    batch = SourceBatch(array_address(ids, np.int64), array_address(lengths, np.int64), 1, 2, NONE, NONE, None, 0)
     x_1D = table_VD[5:6]
     normed_1D = (x_1D - x_1D.mean()) / np.sqrt(x_1D.var() + EPS)
     expected_1V = normed_1D @ output_VD.T
     for number_format in range(NUMBER_FORMATS):
         engine, state, found_1V = EngineHandle(), StateHandle(), np.empty((1, VOCABULARY), np.float32)
-        native["engine"](number_format, sizes, EPS, 1.0, addresses, len(addresses), suppressed, 1, engine)
+        native["engine"](number_format, settings, weights, len(listed), suppressed, 1, engine)
         native["begin"](engine, batch, state)
         native["step"](state, np.array([5]), 1, found_1V)
         compare(f"the engine's number format {number_format}", found_1V, expected_1V, 0.05 if number_format else 1e-4)

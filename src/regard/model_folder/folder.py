@@ -208,6 +208,13 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
     return weights_file.read_weights(folder, WEIGHTS)
 
 
+def map_weights(folder: Path, model: settings.FamilyConfig) -> dict[str, np.ndarray]:
+    """Every weight as it is stored, memory-mapped: bf16 as uint16, int8 beside its scales; NaN and infinite ones are
+    refused."""
+    check_header(folder, model)
+    return weights_file.map_weights(folder, WEIGHTS)
+
+
 def read_shortlist(folder: Path) -> bytes | None:
     """The contents of the folder's shortlist; a file without a checksum is from an interrupted write and is ignored."""
     sums = listed_sums(folder)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import mmap
 import os
 import struct
 from collections.abc import Mapping, Sequence
@@ -154,6 +155,34 @@ def read_weights(folder: Path, name: str, linked: Sequence[Path] = ()) -> dict[s
         found[tensor_name] = from_int8(found[tensor_name], found.pop(tensor_name + SCALE))
         check_finite({tensor_name: found[tensor_name]}, path)
     return found
+
+
+def map_weights(folder: Path, name: str) -> dict[str, np.ndarray]:
+    """Every tensor of a file as it is stored, without copying: bf16 as uint16, int8 beside its scales.
+
+    The pages are those of the file, read when they are first used. A file is never written in place (atomic.py).
+    """
+    path = folder / name
+    with open_file(folder, name) as file:
+        header = header_of(file, path)
+        try:
+            content = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        except (OSError, ValueError) as error:
+            raise ModelFolderError(f"{path} cannot be read: {reason(error)}") from None
+    found: dict[str, np.ndarray] = {}
+    for tensor_name, tensor in header.tensors.items():
+        kind, count = TYPES[tensor.type], math.prod(tensor.shape)
+        array = np.frombuffer(content, kind, count, header.size + tensor.start).reshape(tensor.shape)
+        found[tensor_name] = array if array.flags.aligned else array.copy()
+        halves = tensor.type == "BF16"
+        check_finite({tensor_name: largest_bfloat16(array) if halves else array}, path)
+    return found
+
+
+def largest_bfloat16(halves: np.ndarray) -> np.ndarray:
+    """The number of greatest magnitude, as float32: NaN above infinity above all others."""
+    largest = (halves & np.uint16(0x7FFF)).max(keepdims=True, initial=0)
+    return from_bfloat16(largest)
 
 
 def read_header(folder: Path, name: str, linked: Sequence[Path] = ()) -> Header:

@@ -15,8 +15,9 @@ from regard import config as settings
 from regard.config import DecodeConfig, Precision
 from regard.core.taps import Tap, tap_paths
 from regard.decode.batching import plan_batches
-from regard.decode.engine import build_searcher
+from regard.decode.engine import Engine
 from regard.decode.hypotheses import Hypothesis
+from regard.decode.model_engine import build_searcher
 from regard.decode.protocols import SearchModel
 from regard.decode.search import pad_sources, search
 from regard.decode.shortlist import load_shortlist
@@ -78,12 +79,12 @@ class ModelTranslator(TranslatorBase):
         self.max_input_tokens = min(MAX_INPUT_TOKENS, self.max_sentence_tokens)
 
     @functools.cached_property
-    def engine(self) -> SearchModel[Any]:
+    def engine(self) -> Engine | SearchModel[Any]:
         """The fast implementation of the model for search, built on first use."""
         return build_searcher(self.model, self.precision)
 
     @property
-    def searcher(self) -> SearchModel[Any]:
+    def searcher(self) -> Engine | SearchModel[Any]:
         """The engine, or the model itself while one of its taps is observed: the engine has no taps."""
         return self.model if any(tap.hooked for tap in self.taps) else self.engine
 
