@@ -268,6 +268,21 @@ def test_a_trace_under_interventions(client: Any) -> None:
     assert again["tgt"] == plain["tgt"]
 
 
+def test_effects_are_those_of_the_traces(client: Any) -> None:
+    header, _ = trace_of(client)
+    ids = [token["id"] for token in header["tgt"][:-1]]
+    link = {"kind": "weight", "where": "decoder.0.cross", "head": 0, "row": 1, "column": 0, "value": 0.0}
+    variants = [[], [OFF], [link, {**link, "head": 1}]]
+    found = client.post("/api/effects", {"text": TEXT, "tgt_ids": ids, "variants": variants}).json
+    assert found["after"][0] == found["before"]
+    for variant, after in zip(variants, found["after"], strict=True):
+        forced, _ = trace_of(client, tgt_ids=ids, interventions=variant)
+        np.testing.assert_allclose(np.exp(after), [token["probability"] for token in forced["tgt"]], rtol=1e-4)
+    assert sum(found["after"][1]) < sum(found["before"])
+    many = client.post("/api/effects", {"text": TEXT, "tgt_ids": ids, "variants": [[]] * 65})
+    assert many.status == 422, many.body
+
+
 def test_without_the_mask_the_decoder_sees_the_future(client: Any) -> None:
     header, maps = trace_of(client, interventions=[{"kind": "mask"}])
     assert np.triu(maps["decoder.0.attention.weights"][0], 1).max() > 0

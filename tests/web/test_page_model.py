@@ -263,6 +263,17 @@ def test_what_the_panels_ask(bundled: tuple[str, Explorer, Any]) -> None:
         check_equal(page.get(f"trace/{trace}/block", side=side, layer=layer, position=position), expected)
     check_equal(page.post("attention-summary", trace=trace), plain(traced.summary()))
     path = "decoder.1.cross.scores"
+    variants: list[list[dict[str, Any]]] = [
+        [],
+        [{"kind": "scale"}],
+        [{"kind": "head", "where": "decoder.1.cross", "head": 0}],
+    ]
+    expected = explorer.effects(
+        Question(text, {}), traced.passage.tgt_ids, [parse_interventions(one) for one in variants]
+    )
+    found = page.post("effects", text=text, tgt_ids=list(traced.passage.tgt_ids), variants=variants)
+    np.testing.assert_allclose(found["before"], expected.before, atol=1e-3)
+    np.testing.assert_allclose(found["after"], expected.after, atol=1e-3)
     _, arrays = page.get(f"trace/{trace}/tensor", path=path, head=2)
     np.testing.assert_allclose(arrays[path], traced.trace[path][2], atol=1e-4)
 

@@ -191,6 +191,14 @@ class Next:
 
 
 @dataclass(frozen=True)
+class Effects:
+    """The log-probabilities of the tokens of a translation, the end token included."""
+
+    before: tuple[float, ...]
+    after: tuple[tuple[float, ...], ...]  # under each of the variants
+
+
+@dataclass(frozen=True)
 class Block:
     side: Literal["encoder", "decoder"]
     layer: int

@@ -21,6 +21,7 @@ from regard.inspect.answers import (
     Beam,
     BeamAlternative,
     BeamNode,
+    Effects,
     Limits,
     Model,
     PartialTranslation,
@@ -28,6 +29,7 @@ from regard.inspect.answers import (
     Translation,
 )
 from regard.inspect.beam_tree import BeamTree
+from regard.inspect.effects import token_log_probs
 from regard.inspect.interventions import Intervention, check_cells, check_search, without_mask
 from regard.inspect.model_summary import describe_model
 from regard.inspect.parameter import pack_parameter
@@ -210,6 +212,15 @@ class Explorer:
 
     def trace(self, passage: Passage) -> TracedPassage:
         return TracedPassage.run(self.translator, passage)
+
+    def effects(
+        self, question: Question, tgt_ids: Sequence[int], variants: Sequence[tuple[Intervention, ...]]
+    ) -> Effects:
+        """How probable a translation remains under each of several sets of interventions."""
+        passages = [self.passage(replace(question, interventions=one), tgt_ids) for one in ((), *variants)]
+        model = self.translator.model
+        before, *after = (token_log_probs(model, one.src_ids, one.tgt_ids, one.interventions) for one in passages)
+        return Effects(before, tuple(after))
 
     # -- the model
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
 from regard import __version__
-from regard.inspect.answers import AttentionSummary, Beam, Block, Models, Next, Translation
+from regard.inspect.answers import AttentionSummary, Beam, Block, Effects, Models, Next, Translation
+from regard.inspect.explorer import Question
 from regard.inspect.passage import TracedPassage
 from regard.serve.endpoints import Endpoint
 from regard.serve.http_error import HttpError
@@ -16,6 +17,7 @@ from regard.serve.requests import (
     AfterQuery,
     BeamBody,
     BlockQuery,
+    EffectsBody,
     NextQuery,
     NoParameters,
     ParameterQuery,
@@ -113,6 +115,11 @@ class Api:
             traced = loaded.explorer.trace(entry.passage)
         self.traces.put(name, CachedTrace(entry.model, entry.passage, traced))
         return loaded, traced
+
+    def effects(self, body: EffectsBody) -> Effects:
+        loaded = self.loaded.get(body.model)
+        with loaded.lock:
+            return loaded.explorer.effects(Question(body.text, {}), body.tgt_ids, body.variants)
 
     def tensor(self, query: TensorQuery, trace: str) -> bytes:
         _, traced = self.traced(trace)

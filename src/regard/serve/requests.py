@@ -16,6 +16,7 @@ from regard.inspect.interventions import Intervention
 from regard.serve.schema import PartOf
 
 MAX_INTERVENTIONS = 512
+MAX_VARIANTS = 64
 MIN_TOY_SECONDS, MAX_TOY_SECONDS = 5, 600
 Options = Annotated[dict[str, Any], PartOf(DecodeConfig, "DecodeOptions")]  # checked by the translator
 
@@ -57,6 +58,14 @@ class BeamBody(SentenceBody):
 @dataclass(frozen=True)
 class TraceBody(SentenceBody):
     tgt_ids: tuple[int, ...] | None = None  # null: those that a search finds
+
+
+@dataclass(frozen=True)
+class EffectsBody:
+    text: str
+    tgt_ids: tuple[int, ...]
+    variants: tuple[tuple[Intervention, ...], ...] = setting((), max_length=MAX_VARIANTS)
+    model: str = "0"
 
 
 @dataclass(frozen=True)

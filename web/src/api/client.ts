@@ -8,6 +8,9 @@ import type {
   BeamBody,
   Block,
   BlockQuery,
+  Effects,
+  EffectsBody,
+  Intervention,
   Line,
   Metrics,
   Models,
@@ -124,6 +127,10 @@ export const next = (trace: string, step: number): Promise<Next> =>
 
 export const block = (trace: string, side: BlockQuery["side"], layer: number, position: number): Promise<Block> =>
   json("GET", query(`/api/trace/${trace}/block`, { side, layer, position }));
+
+/** How probable a translation remains under each of several sets of interventions. */
+export const effects = (model: string, text: string, tgt_ids: number[], variants: Intervention[][], signal?: AbortSignal): Promise<Effects> =>
+  json("POST", "/api/effects", { model, text, tgt_ids, variants } satisfies EffectsBody, signal);
 
 export const attentionSummary = (trace: string): Promise<AttentionSummary> =>
   json("POST", "/api/attention-summary", { trace } satisfies SummaryBody);

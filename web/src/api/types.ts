@@ -304,6 +304,13 @@ export interface TraceHeader {
   taps: Record<string, number[]>;
 }
 
+/** The log-probabilities of the tokens of a translation, the end token included. */
+export interface Effects {
+  before: number[];
+  /** under each of the variants */
+  after: number[][];
+}
+
 /** The array is the tap's value in float32. */
 export interface TensorHeader {
   path: string;
@@ -503,6 +510,13 @@ export interface TraceBody {
   interventions?: Intervention[];
   /** null: those that a search finds */
   tgt_ids?: number[] | null;
+}
+
+export interface EffectsBody {
+  text: string;
+  tgt_ids: number[];
+  variants?: Intervention[][];
+  model?: string;
 }
 
 export interface TensorQuery {

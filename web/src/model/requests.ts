@@ -1,6 +1,6 @@
 // The server's endpoints about a model and a sentence, answered by a model in the page. Requests and answers are those of
 // the server, so that the panels need not know who computes.
-import type { BeamBody, BlockQuery, Line, SummaryBody, TokensBody, TraceBody, TranslateBody } from "../api/types";
+import type { BeamBody, BlockQuery, Effects, EffectsBody, Intervention, Line, SummaryBody, TokensBody, TraceBody, TranslateBody } from "../api/types";
 import { ModelError } from "./config";
 import type { Passage, TracedPassage } from "./inspect/passage";
 import { PageModel, type Question } from "./pageModel";
@@ -51,6 +51,8 @@ export class Answers {
       }
       case "POST trace":
         return this.trace(body as TraceBody);
+      case "POST effects":
+        return this.effects(body as EffectsBody);
       case "POST attention-summary":
         return (await this.traced((body as SummaryBody).trace)).summary();
       case "GET models/…/parameter":
@@ -96,6 +98,19 @@ export class Answers {
     const name = same?.[0] ?? `${TRACE_PREFIX}${this.traces.size}`;
     if (!same) this.traces.set(name, { model, passage, traced: null });
     return (await this.traced(name)).overview(name);
+  }
+
+  /** How probable a translation remains under each of several sets of interventions. */
+  private async effects({ model: id, text, tgt_ids, variants = [] }: EffectsBody): Promise<Effects> {
+    const model = this.model(id);
+    const logProbs = async (interventions: Intervention[]): Promise<number[]> => {
+      const passage = await model.passage({ text, options: {}, prefixIds: [], interventions }, tgt_ids);
+      return (await model.trace(passage)).logProbs;
+    };
+    const after: number[][] = [];
+    const before = await logProbs([]);
+    for (const variant of variants) after.push(await logProbs(variant));
+    return { before, after };
   }
 
   /** A trace by its name; its values are computed again if they had to make room for others. */

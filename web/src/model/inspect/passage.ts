@@ -56,6 +56,16 @@ export class TracedPassage {
     return [...this.passage.tgtIds, EOS];
   }
 
+  /** The log-probability of each token of the translation. */
+  get logProbs(): number[] {
+    const logits = this.values.get("logits")!;
+    return this.wanted.map((id, step) => {
+      const { values } = entry(logits, step);
+      const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
+      return values[id] - most - Math.log(values.reduce((sum, value) => sum + Math.exp(value - most), 0));
+    });
+  }
+
   /** The pieces, every attention map in 8 bits, and the shapes of all taps. */
   overview(name: string): ArrayBuffer {
     const { passage, owner, wanted } = this;
