@@ -271,7 +271,7 @@ def test_switches_are_those_of_the_model(visit: Any) -> None:
     for model, whole in names.items():
         visit.open("interventions", TEXT, model=model)
         expect(visit.page.get_by_role("switch").first).to_be_visible()
-        assert {*visit.page.locator(".model-switches [role=switch]").all_inner_texts()} == whole
+        assert {*visit.page.locator(".model-switches [role=switch] .name").all_inner_texts()} == whole
         for name in whole:
             expect(visit.page.get_by_role("switch", name=name, exact=True)).to_be_checked()
     expect(visit.page.get_by_role("switch")).to_have_count(2)

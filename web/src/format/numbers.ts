@@ -3,7 +3,8 @@
 export function fixed(value: number, digits = 3): string {
   if (Number.isNaN(value)) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-  return value.toFixed(digits).replace("-", "−");
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 }
 
 export function percent(value: number): string {

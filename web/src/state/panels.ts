@@ -3,6 +3,7 @@ export const PANELS = [
   "translate",
   "tokens",
   "overview",
+  "where",
   "input",
   "heads",
   "head",
@@ -15,7 +16,7 @@ export const PANELS = [
 ] as const;
 export type Panel = (typeof PANELS)[number];
 
-export const PANEL_KEYS = "1234567890-=";
+export const PANEL_KEYS = "123w4567890-=";
 
 /** Panel names in links made by earlier versions. */
 const FORMER_NAMES = new Map<string, Panel>([

@@ -278,8 +278,8 @@ class Session {
     if (cell && (cell.row >= trace.queries(kind).length || cell.column >= trace.keys(kind).length)) view.cell = null;
   }
 
-  showHead(kind: AttentionKind, layer: number, head: number): void {
-    Object.assign(this.view, { kind, layer, head, cell: null, panel: "head", lesson: null });
+  showHead(kind: AttentionKind, layer: number, head: number, cell: address.Cell | null = null): void {
+    Object.assign(this.view, { kind, layer, head, cell, panel: "head", lesson: null });
   }
 
   /** The lesson follows a word with a meaning: of the longest words, the one that the translation attends to most. */
