@@ -23,7 +23,7 @@ from regard.errors import RegardError
 
 # In the order of the help.
 COMMANDS = (
-    *("translate", "explore", "explain", "attention"),
+    *("translate", "explore", "explain", "attention", "pattern"),
     *("generate", "fill", "classify"),
     *("train", "evaluate", "score", "tokenize", "average", "shortlist", "plot", "params", "config", "doctor"),
     *("models", "data", "import", "export", "completion"),

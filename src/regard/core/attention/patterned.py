@@ -18,14 +18,15 @@ from regard.core.attention.patterns import Pattern, plan_by_positions, plan_for,
 from regard.core.cache import PrunedCache
 from regard.core.masks import CausalMask, Mask
 
-CHUNK = (128, 1024)  # at most so many queries and keys
+CHUNK = (48, 1024, 128)  # at most so many queries and keys; queries of keys that are no range
 DENSE_UP_TO = 256 * 256  # pairs: with fewer, the dense mask is faster
 
 
 class PatternedAttention(MultiHeadAttention):
     """softmax(q kᵀ · scale, where pattern and mask) v, per head."""
 
-    chunk, dense_up_to = CHUNK, DENSE_UP_TO  # tests make them smaller
+    chunk: tuple[int, ...] = CHUNK  # tests make it smaller, and dense_up_to
+    dense_up_to = DENSE_UP_TO
 
     patterns: tuple[Pattern, ...]
 
@@ -41,7 +42,7 @@ class PatternedAttention(MultiHeadAttention):
         if len(query_L) == len(key_M):
             plan = plan_for(self.head_patterns(), len(key_M), causal, *self.chunk)
         else:
-            plan = plan_by_positions(self.head_patterns(), query_L, key_M, causal, *self.chunk)
+            plan = plan_by_positions(self.head_patterns(), query_L, key_M, causal, *self.chunk[:2])
         return self.by_chunks(q, k, v, plan, given)
 
     def head_patterns(self) -> tuple[Pattern, ...]:

@@ -64,12 +64,18 @@ def seen(patterns: Sequence[Pattern], query_L: Tensor, key_M: Tensor, causal: bo
 
 
 @lru_cache(maxsize=32)  # the batches of a run have few lengths, and its layers few patterns
-def plan_for(patterns: tuple[Pattern, ...], length: int, causal: bool, n_queries: int, n_keys: int) -> Plan:
-    """The chunks of a whole text, of at most n_queries × n_keys pairs each."""
+def plan_for(
+    patterns: tuple[Pattern, ...], length: int, causal: bool, n_queries: int, n_keys: int, n_gathering: int = 0
+) -> Plan:
+    """The chunks of a whole text, of at most n_queries × n_keys pairs each.
+
+    Keys that are no range are copied for every chunk: with `n_gathering` queries, if these are more, less often.
+    """
     chunks = []
     for heads, pattern in per_head(patterns):
         for piece in pattern.pieces(length, n_queries):
-            for queries in cut(piece.queries, length, n_queries):
+            size = n_queries if isinstance(piece.keys, slice) else max(n_queries, n_gathering)
+            for queries in cut(piece.queries, length, size):
                 reach = keys_up_to(piece.keys, range(length)[queries][-1]) if causal else piece.keys
                 for keys in cut_keys(reach, length, n_keys):
                     chunk = chunk_of(heads, queries, keys, piece.sees, length, causal)
