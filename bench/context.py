@@ -41,7 +41,7 @@ PEERS = {
     "Hugging Face Longformer": "transformers",
     "Hugging Face Reformer": "transformers",
 }
-TOYS = ("local-attention", "regard window", "regard lsh")
+TOYS = ("local-attention", "regard window")
 SYSTEMS = (FULL, MASKED, *PEERS, *(f"regard {kind}" for kind in KINDS))
 
 
