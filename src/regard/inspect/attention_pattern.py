@@ -10,7 +10,7 @@ Shapes: L tokens, C cells.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import assert_never
@@ -97,16 +97,11 @@ def all_places(model: FamilyConfig) -> list[Place]:
     match model:
         case RecurrentConfig():
             return []
-        case TransformerConfig() | T5Config():
-            both = isinstance(model, TransformerConfig)
-            kinds = (model.decoder_attention, model.cross_attention) if both else (model.attention,) * 2
-            size = model.d_model // model.n_heads if both else model.head_size
-            e, d, h = model.n_encoder_layers, model.n_decoder_layers, model.n_heads
-            return [
-                Place(model.attention, "encoder", "encoder.{}.attention", e, h, size),
-                Place(kinds[0], "decoder", "decoder.{}.attention", d, h, size),
-                Place(kinds[1], "cross", "decoder.{}.cross", d, h, size),
-            ]
+        case TransformerConfig():
+            kinds = (model.attention, model.decoder_attention, model.cross_attention)
+            return translation_places(model, kinds, model.d_model // model.n_heads)
+        case T5Config():
+            return translation_places(model, (model.attention,) * 3, model.head_size)
         case GptConfig() | DeepSeekConfig() | BertConfig() | ViTConfig():
             role: AttentionRole = "decoder" if isinstance(model, GptConfig | DeepSeekConfig) else "encoder"
             kind = FullAttention() if isinstance(model, DeepSeekConfig) else model.attention
@@ -114,6 +109,18 @@ def all_places(model: FamilyConfig) -> list[Place]:
             return [Place(kind, role, "layers.{}.attention", model.n_layers, model.n_heads, size)]
         case _:
             assert_never(model)
+
+
+def translation_places(
+    model: TransformerConfig | T5Config, kinds: Sequence[AttentionConfig], head_size: int
+) -> list[Place]:
+    n_layers = (model.n_encoder_layers, model.n_decoder_layers, model.n_decoder_layers)
+    roles: tuple[AttentionRole, ...] = ("encoder", "decoder", "cross")
+    names = ("encoder.{}.attention", "decoder.{}.attention", "decoder.{}.cross")
+    return [
+        Place(kind, role, name, n, model.n_heads, head_size)
+        for kind, role, name, n in zip(kinds, roles, names, n_layers, strict=True)
+    ]
 
 
 def attention_pattern(
@@ -192,7 +199,7 @@ def reduced(seen_from: Callable[[Tensor], Tensor], length: int, cells: int) -> t
     sums_CC = np.zeros((len(edges) - 1,) * 2)
     step = max(ROWS_AT_ONCE // length, 1)
     for row, (first, last) in enumerate(pairwise(edges.tolist())):
-        for query_L in torch.arange(first, last).split(step):
+        for query_L in torch.split(torch.arange(first, last), step):
             sums_CC[row] += np.add.reduceat(seen_from(query_L).sum(0).numpy(), edges[:-1])
     sizes = np.diff(edges)
     return sums_CC / np.outer(sizes, sizes), float(sums_CC.sum() / length**2)
