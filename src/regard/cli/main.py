@@ -2,8 +2,8 @@
 
 Exit codes: 0 success · 1 other error · 2 invalid option or setting · 3 invalid data · 4 invalid model folder ·
 5 invalid run folder · 6 training diverged · 7 some lines were not translated · 8 a failed download · 9 a lost rank ·
-70 a defect of Regard, described in a log file · 130 interrupted. Each command is a file of this folder and is imported when it is
-called; torch and the rest of the package are imported inside the commands.
+70 a defect of Regard, described in a log file · 130 interrupted. Each command is a file of this folder and is imported
+when it is called; torch and the rest of the package are imported inside the commands.
 """
 
 from __future__ import annotations
