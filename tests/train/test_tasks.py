@@ -95,6 +95,16 @@ def make(folder: Path) -> Make:
                 "attention": {"kind": "lsh", "n_buckets": 4, "chunk": 4, "n_rounds": 2},
             },
         ),
+        "recall": (
+            {
+                "train": [
+                    {"toy": "recall", "length": 24, "pairs": 3, "symbols": 20, "size": 40},
+                    {"toy": "recall", "length": 16, "pairs": 2, "symbols": 20, "size": 40},
+                ],
+                "valid": [{"toy": "recall", "length": 24, "pairs": 3, "symbols": 20, "size": 40}],
+            },
+            {"family": "gpt", "max_positions": 24, **SIZES},
+        ),
         "deepseek": (
             {"train": [{"text": text}], "valid": [{"text": text, "start": 0.9}], **characters},
             {
@@ -138,7 +148,18 @@ def make(folder: Path) -> Make:
     return make_run
 
 
-KINDS = ("gpt", "gpt of pieces", "gpt with spans", "reformer", "deepseek", "bert", "t5", "bert classes", "vit")
+KINDS = (
+    "gpt",
+    "gpt of pieces",
+    "gpt with spans",
+    "reformer",
+    "recall",
+    "deepseek",
+    "bert",
+    "t5",
+    "bert classes",
+    "vit",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)

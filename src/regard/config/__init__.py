@@ -55,6 +55,7 @@ from regard.config.parsing import (
 )
 from regard.config.run import (
     LARGEST_SEED,
+    SYNTHETIC,
     BeamRule,
     CorpusConfig,
     DataConfig,
@@ -69,6 +70,7 @@ from regard.config.run import (
     TokenizerKind,
     ToyTask,
     TrainConfig,
+    is_synthetic,
     learns_from_text,
 )
 
@@ -76,6 +78,7 @@ __all__ = [
     "LARGEST_SEED",
     "ONE_VOCABULARY",
     "PRESETS",
+    "SYNTHETIC",
     "VOCABULARIES",
     "AdaptiveSpanConfig",
     "AttentionConfig",
@@ -131,6 +134,7 @@ __all__ = [
     "build",
     "convert",
     "feed_forward_block",
+    "is_synthetic",
     "learns_from_text",
     "listed",
     "setting",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from regard.config.models import BertConfig, DeepSeekConfig, RecurrentConfig, TransformerConfig
-from regard.config.run import CorpusConfig, RunConfig
+from regard.config.run import SYNTHETIC, CorpusConfig, RunConfig, is_synthetic
 from regard.errors import ConfigError
 
 RUNNING_TEXT = ("language_modelling", "masked_language_modelling", "span_corruption")
@@ -52,6 +52,8 @@ def data_rules(run: RunConfig) -> Iterator[Rule]:
         yield ("data.horizontal_flip", "data.random_shift"), "only models of images use it"
     else:
         yield ("data.lowercase", "data.tokenizer", "data.filters"), "this model is trained on images, not on text"
+    if is_synthetic(run.data):
+        yield ("data.lowercase", "data.tokenizer", "data.filters"), "symbols of toy tasks are tokens"
     if task not in CLASSIFICATION:
         yield ("data.label_names",), "only classification uses it"
     if task != "translation":
@@ -99,6 +101,10 @@ def corpus_rules(corpus: CorpusConfig, in_training: bool) -> Iterator[Rule]:
         yield ("labels",), "it is for `images`"
     if not corpus.toy:
         yield ("size",), "it is the size of a toy corpus"
+    if corpus.toy not in SYNTHETIC:
+        yield ("length", "symbols"), "it is for toy = 'duplicate' and toy = 'recall'"
+    if corpus.toy != "recall":
+        yield ("pairs",), "it is for toy = 'recall'"
     if not corpus.toy and not corpus.shuffle:
         yield ("seed",), "nothing in this corpus is random"
     if ".jsonl" not in corpus.file:

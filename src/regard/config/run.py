@@ -25,7 +25,8 @@ ScheduleKind = Literal["inverse_sqrt", "cosine", "constant"]
 Metric = Literal["loss", "bleu", "chrf", "accuracy"]
 SearchMethod = Literal["beam", "sample"]
 BeamRule = Literal["paper", "huggingface"]
-ToyTask = Literal["", "copy", "reverse"]
+ToyTask = Literal["", "copy", "reverse", "duplicate", "recall"]
+SYNTHETIC: tuple[ToyTask, ...] = ("duplicate", "recall")  # for language models; the others are for translation
 LARGEST_SEED = 2**63 - 1  # accepted by every random number generator
 
 
@@ -50,7 +51,10 @@ class CorpusConfig:
     images: str = ""  # for models of images: an IDX file, plain or .gz, with `labels`; or a folder with one per class
     labels: str = ""
     toy: ToyTask = ""
-    size: int = setting(10_000, low=1)  # pairs of a toy corpus
+    size: int = setting(10_000, low=1)  # examples of a toy corpus
+    length: int = setting(64, low=4, high=1_000_000)  # of toy = "duplicate" and "recall": tokens of an example
+    pairs: int = setting(4, low=1)  # of toy = "recall": keys and their values
+    symbols: int = setting(128, low=2, high=20_000)  # of both: the vocabulary
     seed: int = setting(1, low=0, high=LARGEST_SEED)  # of a toy corpus, and of a shuffle
     prefix: str = ""  # put before every source, to select a task of a multi-task model: "translate to German: "
     weight: float = setting(1.0, low=0.0)  # 2: every pair twice per epoch; 0.5: half of the pairs in each epoch
@@ -166,6 +170,10 @@ class DecodeConfig:
     top_p: float = setting(1.0, low=0.0, high=1.0)
     seed: int = setting(1, low=0, high=LARGEST_SEED)
     batch_tokens: int = setting(2048, low=1)  # padded source tokens decoded together
+
+
+def is_synthetic(data: DataConfig) -> bool:
+    return any(corpus.toy in SYNTHETIC for corpus in (*data.train, *data.valid))
 
 
 def learns_from_text(data: DataConfig) -> bool:

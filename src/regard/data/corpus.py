@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.config import CorpusConfig, DataConfig
+from regard.config import SYNTHETIC, CorpusConfig, DataConfig
 from regard.data.lines import read_lines
 from regard.data.published import VARIABLE as DATA_VARIABLE
 from regard.data.published import data_folder, published_corpora
@@ -55,7 +55,7 @@ def chosen_part(corpus: CorpusConfig, count: int) -> npt.NDArray[np.int64]:
 
 def _all_pairs(corpus: CorpusConfig) -> Iterator[Pair]:
     check_kind(corpus)
-    if corpus.toy:
+    if corpus.toy == "copy" or corpus.toy == "reverse":
         for number, (src, tgt) in enumerate(toy_pairs(corpus.toy, corpus.size, corpus.seed), start=1):
             yield Pair(src, tgt, number)
         return
@@ -110,6 +110,8 @@ def check_kind(corpus: CorpusConfig) -> None:
         named = {"src": corpus.src, "tgt": corpus.tgt, "file": corpus.file, "toy": corpus.toy}
         given = ", ".join(f"{key} = {value!r}" for key, value in named.items() if value) or "none of them"
         raise ConfigError(f"a corpus needs exactly one of: src and tgt; file; toy. This one has {given}")
+    if corpus.toy in SYNTHETIC:
+        raise ConfigError(f"toy = {corpus.toy!r} is a task of language models (model.family = 'gpt'), not of pairs")
     if bool(corpus.src) != bool(corpus.tgt):
         there, lacking = ("src", "tgt") if corpus.src else ("tgt", "src")
         raise ConfigError(

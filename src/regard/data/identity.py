@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.config import CorpusConfig
+from regard.config import SYNTHETIC, CorpusConfig
 from regard.data.content_cache import content_hash
 from regard.data.corpus import corpus_files, corpus_name, corpus_path, file_format, is_part
 from regard.errors import DataError
@@ -22,7 +22,9 @@ def identity(corpus: CorpusConfig) -> dict[str, Any]:
     if is_part(corpus):
         cut["part"] = [corpus.start, corpus.stop, corpus.seed if corpus.shuffle else None]
     if corpus.toy:
-        return {"toy": corpus.toy, "size": corpus.size, "seed": corpus.seed, **cut}
+        sizes = {"length": corpus.length, "pairs": corpus.pairs, "symbols": corpus.symbols}
+        shape = sizes if corpus.toy in SYNTHETIC else {}
+        return {"toy": corpus.toy, "size": corpus.size, "seed": corpus.seed, **shape, **cut}
     if corpus.images:
         names = filter(None, (corpus.images, corpus.labels))
         return {"images": [described(corpus_path(corpus, name)) for name in names], **cut}

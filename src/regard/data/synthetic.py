@@ -11,14 +11,19 @@ Shapes: B batch, L length.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from regard.config import SYNTHETIC, CorpusConfig, DataConfig
+from regard.data.corpus import check_training
 from regard.errors import ConfigError
+from regard.tokenizers.characters import CharacterTokenizer
 
 FIRST = 5
+FIRST_CHARACTER = 0x4E00  # symbols are written as Chinese characters, of which there are enough
 NOT_ASKED = -1
 GAP_POWER = 0.1  # of the power law of the distances from the pairs to the questions: near ones are more frequent
 
@@ -65,3 +70,35 @@ def recall(random: np.random.Generator, rows: int, length: int, n_pairs: int, vo
         ids_BL[row, asked] = keys_BN[row]
         targets_BL[row, asked] = values_BN[row] + FIRST
     return Examples(ids_BL + FIRST, targets_BL)
+
+
+@dataclass(frozen=True)
+class PreparedSynthetic:
+    """Nothing is stored: examples are drawn when they are needed."""
+
+    tokenizer: CharacterTokenizer  # one character per symbol
+    train: tuple[CorpusConfig, ...]
+    valid: tuple[CorpusConfig, ...]
+
+
+def prepare_synthetic(data: DataConfig) -> PreparedSynthetic:
+    check_training(data)
+    corpora = (*data.train, *data.valid)
+    if any(corpus.toy not in SYNTHETIC for corpus in corpora):
+        raise ConfigError(
+            f"toy = 'duplicate' and 'recall' cannot be mixed with other corpora: {len(corpora)} are given"
+        )
+    symbols = {corpus.symbols for corpus in corpora}
+    if len(symbols) > 1:
+        raise ConfigError(f"all toy corpora of a run need the same number of symbols, not {sorted(symbols)}")
+    for corpus in corpora:
+        draw(corpus, np.random.default_rng(0), 1)
+    characters = "".join(chr(FIRST_CHARACTER + number) for number in range(symbols.pop()))
+    return PreparedSynthetic(CharacterTokenizer(characters), data.train, data.valid)
+
+
+def draw(corpus: CorpusConfig, random: np.random.Generator, rows: int) -> Examples:
+    """Examples of a corpus."""
+    if corpus.toy == "duplicate":
+        return duplicate(random, rows, corpus.length, corpus.symbols)
+    return recall(random, rows, corpus.length, corpus.pairs, corpus.symbols)

@@ -59,6 +59,6 @@ def purpose_of(run: RunConfig) -> str:
 
 def corpus_line(corpus: CorpusConfig) -> str:
     if corpus.toy:
-        return f"toy task '{corpus.toy}', {corpus.size:,} pairs"
+        return f"toy task '{corpus.toy}', {corpus.size:,} examples"
     where = f" ({corpus.published})" if corpus.published else ""
     return (corpus.about or corpus_name(corpus)) + where

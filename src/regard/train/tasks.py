@@ -17,10 +17,12 @@ from regard.config import (
     T5Config,
     TransformerConfig,
     ViTConfig,
+    is_synthetic,
     learns_from_text,
 )
 from regard.data.examples import PreparedImages, PreparedLabels, prepare_images, prepare_labels
 from regard.data.prepare import Prepared, Say, prepare
+from regard.data.synthetic import PreparedSynthetic, prepare_synthetic
 from regard.data.texts import PreparedTexts, prepare_texts
 from regard.errors import ConfigError
 from regard.model_folder.folder import ModelDescription
@@ -31,11 +33,12 @@ from regard.train.classification_task import ImageClassificationTask, TextClassi
 from regard.train.language_modeling_task import LanguageModelingTask
 from regard.train.masked_lm_task import MaskedLMTask
 from regard.train.span_corruption_task import SpanCorruptionTask
+from regard.train.synthetic_task import SyntheticTask
 from regard.train.task import Task
 from regard.train.translation_task import TranslationTask
 
 SENTINELS = tuple(map(sentinel, range(32)))  # T5 has 100; a text of 600 tokens has 30 spans
-AnyPrepared = Prepared | PreparedTexts | PreparedLabels | PreparedImages
+AnyPrepared = Prepared | PreparedTexts | PreparedSynthetic | PreparedLabels | PreparedImages
 
 
 def prepare_run(
@@ -54,6 +57,9 @@ def prepare_run(
             tokenizer = None if saved is None else TokenizerPair.from_files(saved.tokenizer, saved.lowercase)
             pairs = prepare(run.data, cache, say, tokenizer)
             return fill_sizes(run, pairs.tokenizer.src.size, pairs.tokenizer.tgt.size), pairs
+        case GptConfig() | DeepSeekConfig() if is_synthetic(run.data):
+            synthetic = prepare_synthetic(run.data)
+            return fill_sizes(run, synthetic.tokenizer.size), synthetic
         case GptConfig() | DeepSeekConfig():
             texts = prepare_texts(run.data, cache, say, saved_tokenizer(saved))
             return fill_sizes(run, texts.tokenizer.size), texts
@@ -106,6 +112,8 @@ def build_task(run: RunConfig, prepared: AnyPrepared, device: torch.device, say:
             return SpanCorruptionTask(run, prepared, device)
         case PreparedTexts():
             return LanguageModelingTask(run, prepared, device)
+        case PreparedSynthetic():
+            return SyntheticTask(run, prepared, device)
         case PreparedLabels():
             assert isinstance(run.model, BertConfig)
             return TextClassificationTask(run, run.model, prepared, device)
