@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.config import DecodeConfig, TransformerConfig
+from regard.config import DecodeConfig, MixtureConfig, TransformerConfig
 from regard.decode.beam import beam_search
 from regard.decode.checks import SUPPRESSED_IDS
 from regard.decode.engine import NUMBER_FORMATS, Engine, NumberFormat
 from regard.decode.engine_positions import PositionTable
+from regard.decode.engine_shape import shape_of
 from regard.decode.hypotheses import Hypothesis
 from regard.decode.model_engine import SteppedEngine, build_engine
 from regard.decode.search import pad_sources, search
@@ -35,6 +36,13 @@ SHAPES: list[dict[str, object]] = [
     {"norm": "rmsnorm", "position": "none", "ffn": "swiglu", "tie_embeddings": "none"},
     {"norm_order": "pre", "norm": "rmsnorm", "ffn": "swiglu", "n_encoder_layers": 1},
     {"position": "rotary"},
+    {"position": "alibi", "ffn": "gelu_tanh", "tie_embeddings": "output", "output_bias": True},
+    {"position": "relative", "norm_order": "pre", "ffn": "geglu"},
+    {"ffn": "moe", "norm_order": "pre"},
+    {
+        **{"ffn": "moe", "position": "alibi"},
+        "moe": MixtureConfig(6, 3, 0, 40, "gelu_tanh", 3, 2, "softmax", False, 1.5, "none"),
+    },
 ]
 TOLERANCE: dict[NumberFormat, float] = {"float32": 2e-5, "bfloat16": 0.08, "int8": 0.16}  # logits are of the order of 1
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, VOCABULARY - 1), max_size=9), min_size=1, max_size=7)
@@ -73,13 +81,15 @@ def test_logits_are_the_models_also_when_rows_change_places(shape: dict[str, obj
     model = make_model(**shape)
     engine = stepped(model, form)
     src_BM = pad_sources([[5, 6, 7, 8], [9, 10, 11, 12, 13, 14], [20], []], torch.device("cpu"))
+    # A small difference may route a token to another expert.
+    tolerance = TOLERANCE[form] * (3 if shape.get("ffn") == "moe" and form != "float32" else 1)
     moves = {2: [3, 0, 1, 1, 2, 2], 4: [5, 5, 1], 5: [0, 1, 2, 2, 1, 0, 0, 0, 0]}
     with torch.inference_mode():
         plain, fast = model.begin(src_BM, 9), engine.begin(src_BM, 9)
         tokens_R = torch.full((4,), BOS)
         for time in range(8):
             expected, found = model.step(tokens_R, plain), engine.step(tokens_R, fast)
-            torch.testing.assert_close(found, expected, atol=TOLERANCE[form], rtol=0, check_dtype=False)
+            torch.testing.assert_close(found, expected, atol=tolerance, rtol=0, check_dtype=False)
             tokens_R = expected.argmax(dim=1).clamp(min=EOS + 1)
             if time in moves:
                 rows_R = torch.tensor(moves[time])
@@ -194,7 +204,7 @@ def test_ids_and_positions_out_of_range_are_refused() -> None:
         ([[5, VOCABULARY]], 4, IndexError, "source token 96 at position 1 is out of range: it must be from 0 to 95"),
     ):
         with pytest.raises(wrong, match=message):
-            engine.beam_search([[*ids, EOS] for ids in sources], 2, 0.6, [limit], 1)
+            engine.beam_search([[*ids, EOS] for ids in sources], beam=2, length_penalty=0.6, max_lengths=[limit])
 
 
 @pytest.mark.parametrize("token", [-1, VOCABULARY, 2**40])
@@ -273,7 +283,7 @@ def test_non_finite_weights_give_the_same_in_the_engine(
     with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
         beam_search(model, src_BM, **how)
     with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
-        find(engine, src_BM, **how, n_best=1)
+        find(engine, src_BM, **how)
 
 
 def test_no_more_tokens_than_there_is_room_for() -> None:
@@ -292,7 +302,9 @@ def test_the_table_of_positions_is_long_enough_whatever_another_thread_does() ->
             if name == "tables" and value[0] > 256:  # type: ignore[index]  # another thread had begun before, with less
                 super().__setattr__(name, (256, self.rows(256), None))
 
-    tables = Raced(make_model().config, {}, "src").up_to(1000)
+    shape = shape_of(make_model().config)
+    assert shape.encoder is not None
+    tables = Raced(shape, shape.encoder, {}).up_to(1000)
     assert tables.rows is not None
     assert tables.length == len(tables.rows) == 1000
 
@@ -330,10 +342,6 @@ def test_without_the_kernels_there_is_no_engine(monkeypatch: pytest.MonkeyPatch)
         assert build_engine(make_model(), "float32") is None
     finally:
         library.cache_clear()
-
-
-def test_positions_that_act_on_the_scores_have_no_engine() -> None:
-    assert build_engine(make_model(position="alibi"), "float32") is None
 
 
 @pytest.mark.parametrize("form", NUMBER_FORMATS)

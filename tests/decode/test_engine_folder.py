@@ -11,10 +11,11 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from regard.config import DecodeConfig, Position, TransformerConfig
+from regard.config import DecodeConfig, Position, TransformerConfig, WindowAttentionConfig
 from regard.core.positions import build_positions
 from regard.decode.engine import Engine, engine_from_folder
 from regard.decode.engine_positions import PositionTable
+from regard.decode.engine_shape import shape_of
 from regard.decode.model_engine import build_engine
 from regard.errors import ModelFolderError
 from regard.model_folder.folder import WEIGHTS, ModelDescription, write_model
@@ -32,6 +33,7 @@ SHAPES: list[dict[str, Any]] = [
     {"output_bias": True},
     {"tie_embeddings": "none", "norm_order": "pre", "norm": "rmsnorm", "position": "learned", "max_positions": 30},
     {"tie_embeddings": "output", "position": "rotary", "ffn": "swiglu", "tgt_vocab_size": 45},
+    {"position": "relative", "ffn": "moe"},
 ]
 SOURCES = [[5, 6, 7, EOS], [9, EOS]]
 
@@ -47,7 +49,7 @@ def write(folder: Path, config: TransformerConfig, stored_as: StoredAs = "float3
 
 def found(engine: Engine | None) -> Any:
     assert engine is not None, "this test needs a C++ compiler"
-    return engine.beam_search(SOURCES, 3, 0.6, [9, 5], 2)
+    return engine.beam_search(SOURCES, beam=3, length_penalty=0.6, max_lengths=[9, 5], n_best=2)
 
 
 @pytest.mark.parametrize("stored_as", get_args(StoredAs))
@@ -93,7 +95,7 @@ def test_a_folder_with_other_weights_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_an_engine_has_none(tmp_path: Path) -> None:
-    description = write(tmp_path / "model", TransformerConfig(**SIZES, ffn="moe"))
+    description = write(tmp_path / "model", TransformerConfig(**SIZES, attention=WindowAttentionConfig()))
     assert engine_from_folder(tmp_path / "model", description, "float32") is None
 
 
@@ -107,7 +109,10 @@ def test_tables_of_positions_are_those_of_the_model(position: Position, side: st
     for name, parameter in positions.named_parameters():
         torch.nn.init.normal_(parameter)
         weights[f"{side}_positions.{name}"] = parameter.detach().numpy()
-    tables = PositionTable(config, weights, side).up_to(300)
+    shape = shape_of(config)
+    stack = shape.encoder if side == "src" else shape.decoder
+    assert stack is not None
+    tables = PositionTable(shape, stack, weights).up_to(300)
     with torch.no_grad():
         added_LD, bias_HLM = positions.add(torch.zeros(1, 300, 48), 0)[0], positions.bias(300, 300)
         x_11LK = torch.ones(1, 1, 300, 16)

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decode.sampling import draw_tokens, draw_uniforms, in_nucleus, sample_search, spread_seed, uniforms
+from regard.decode.random_numbers import spread_seed
+from regard.decode.sampling import draw_tokens, draw_uniforms, in_nucleus, sample_search, uniforms
 from regard.errors import ConfigError
 from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 

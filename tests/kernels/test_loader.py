@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.kernels.bindings import ENGINE, BeamCall, Library
+from regard.kernels.bindings import ENGINE, Library, SearchCall
 from regard.kernels.compiler import find_compiler, fingerprint
 from regard.kernels.loader import NativeLibrary, NoKernelsError, RefusedLibraryError, library, load
 from regard.kernels.training import MEMORY, TRAINING, PackedMatrix, kernel
@@ -123,7 +123,7 @@ def test_a_structure_with_another_layout_is_refused(
     assert re.search(f"the C.. kernels of answer.cpp are not used.*: the structure {message}", caplog.messages[-1])
 
 
-@pytest.mark.parametrize(("whole", "structure"), [(TRAINING, PackedMatrix), (ENGINE, BeamCall)])
+@pytest.mark.parametrize(("whole", "structure"), [(TRAINING, PackedMatrix), (ENGINE, SearchCall)])
 def test_the_kernels_with_a_tampered_structure_are_refused(whole: Library, structure: type[ctypes.Structure]) -> None:
     assert library(whole) is not None, "this test needs a C++ compiler"
     wrong = Library(whole.source, whole.functions, (shifted(structure),), whole.returning_nothing, whole.flags)
@@ -186,6 +186,6 @@ def test_a_structure_for_another_raises() -> None:
     native = library(ENGINE)
     assert native is not None, "this test needs a C++ compiler"
     with pytest.raises(ctypes.ArgumentError):
-        native["begin"](None, ctypes.byref(BeamCall()), None)
+        native["begin"](None, ctypes.byref(SearchCall()), None)
     with pytest.raises(ValueError, match="null pointer"):
         native["begin"](None, None, None)

@@ -51,7 +51,7 @@ def test_one_expert_equals_the_dense_model(small: Any, kind: Any) -> None:
 
 def test_a_search_falls_back_on_the_model_itself(small: Any) -> None:
     torch.manual_seed(3)
-    model = transformer(small).eval().requires_grad_(False)
+    model = transformer(small).eval().requires_grad_(False)  # of sizes that the engine does not support
     assert build_searcher(model, "float32") is model
     found = search(model, [[4, 5, 6], [7]], DecodeConfig(beam=3), torch.device("cpu"))
     assert [len(one) for one in found] == [1, 1]

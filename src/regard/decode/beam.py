@@ -55,12 +55,14 @@ def beam_search(
     n_best: int = 1,
     no_repeat_ngram: int = 0,
     prefixes: Sequence[Sequence[int]] | None = None,
+    forbidden: Sequence[int] = (),
     observe: Callable[[BeamStep], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations found for each source, best first.
 
     `max_lengths` limits the tokens of each translation, prefix and EOS included. Fewer than `n_best` are returned
-    only where the search found fewer; there is always at least one. `observe` is called at every step.
+    only where the search found fewer; there is always at least one. `forbidden` tokens are never chosen, except in a
+    prefix. `observe` is called at every step.
     """
     check_beam_options(beam, length_penalty, n_best)
     lengths = list_lengths(max_lengths, src_BM.shape[0])
@@ -70,7 +72,7 @@ def beam_search(
         lengths, beam if full else n_best, length_penalty, rule
     )
     candidates = 2 * beam if full else beam
-    suppressed = HUGGINGFACE_SUPPRESSED_IDS if rule == "huggingface" else SUPPRESSED_IDS
+    suppressed = [*(HUGGINGFACE_SUPPRESSED_IDS if rule == "huggingface" else SUPPRESSED_IDS), *forbidden]
     if not lengths:
         return []
     length_B = torch.tensor(lengths, device=src_BM.device)

@@ -1,37 +1,49 @@
-"""Fast translation: the mathematics of models/transformer.py and of beam.py in C++, without torch.
+"""Fast search: the mathematics of models/transformer.py and of the searches of this folder in C++, without torch.
 
 The engine takes the weights of a model folder as they are stored there, and packs them once, in float32, bf16 or int8.
 The search of a whole batch is one call (engine.cpp), which runs on one thread and releases Python's lock: several
-batches are searched in parallel, one core per batch (engine_search.py).
+batches are searched in parallel, one core per batch (engine_search.py). The searches in Python (beam.py, sampling.py,
+scoring.py) are the reference, and for models that the engine does not support.
 
-Shapes: R rows, V vocabulary.
+Shapes: R rows, V vocabulary, L target length, M source length.
 """
 
 from __future__ import annotations
 
 import copy
 import ctypes
-import math
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.config import FamilyConfig, TransformerConfig
-from regard.config.support import FULL_ONLY, MOE, MultipleOf, Support, any_value
-from regard.decode.checks import SUPPRESSED_IDS, non_finite_error
-from regard.decode.engine_positions import PositionTable
+from regard.config import BeamRule, FamilyConfig, MixtureConfig, TransformerConfig
+from regard.config.support import FEED_FORWARDS, FULL_ONLY, MOE, MultipleOf, Support, any_value
+from regard.decode.checks import (
+    HUGGINGFACE_SUPPRESSED_IDS,
+    SUPPRESSED_IDS,
+    check_beam_options,
+    check_ids,
+    check_lengths,
+    check_prefixes,
+    check_sampling_options,
+    non_finite_error,
+)
+from regard.decode.engine_control import SearchControl
+from regard.decode.engine_positions import PositionTable, Tables
+from regard.decode.engine_shape import shape_of
 from regard.decode.engine_weights import Weights, check_weights, stored_tensors
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 from regard.errors import ConfigError
 from regard.kernels.bindings import (
     ENGINE,
-    BeamCall,
     EngineHandle,
-    ModelSettings,
+    ScoreCall,
+    SearchCall,
     SourceBatch,
     StateHandle,
     array_address,
@@ -42,9 +54,8 @@ from regard.tokenizers.special_ids import BOS, EOS
 
 NumberFormat = Literal["float32", "bfloat16", "int8"]
 NUMBER_FORMATS: tuple[NumberFormat, ...] = ("float32", "bfloat16", "int8")  # in the order of engine.cpp's enumeration
-# In the order of engine_rows.h's enumeration.
-ACTIVATIONS = ("relu", "gelu", "swiglu", "swish", "gelu_tanh", "geglu")
-NORM_EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6}
+BEAM_RULES: tuple[BeamRule, ...] = ("paper", "huggingface")  # in the order of engine_search.h's enumeration
+CANCELLED = -1  # the outcome of a search
 SUPPORT = Support(
     "the engine",
     {
@@ -52,16 +63,16 @@ SUPPORT = Support(
             "family": ("transformer",),
             "d_model": MultipleOf(4),  # int8 products take four bytes at a time
             "d_ff": MultipleOf(4),
-            "position": ("sinusoidal", "learned", "rotary", "none"),
+            "position": ("sinusoidal", "learned", "rotary", "alibi", "relative", "none"),
             "norm_order": ("post", "pre"),
             "norm": ("layernorm", "rmsnorm"),
-            "ffn": ("relu", "gelu", "swish", "swiglu"),
+            "ffn": (*FEED_FORWARDS, "moe"),
             "tie_embeddings": ("all", "output", "none"),
             "attention": FULL_ONLY,
             "decoder_attention": FULL_ONLY,
             "cross_attention": FULL_ONLY,
             "residual": ("standard",),
-            "moe": MOE,
+            "moe": {MixtureConfig: {**MOE[MixtureConfig], "d_ff": MultipleOf(4)}},
             **any_value("n_heads", "n_encoder_layers", "n_decoder_layers", "max_positions", "output_bias"),
             **any_value("src_vocab_size", "tgt_vocab_size"),
             **any_value("dropout", "attention_dropout", "activation_dropout"),  # in training only
@@ -82,7 +93,7 @@ def engine_from_folder(folder: Path, description: ModelDescription, form: Number
     weights = map_weights(folder, config)
     if any(array.dtype == np.float64 for array in weights.values()):
         return None
-    check_weights(config, weights, folder)
+    check_weights(shape_of(config), weights, folder)
     return Engine(config, weights, form)
 
 
@@ -96,15 +107,17 @@ class Engine:
         if native is None:
             raise ConfigError("there is no engine on this machine (`regard doctor` says why)")
         self.config, self.form, self.native = config, form, native
-        self.src_positions, self.tgt_positions = (PositionTable(config, weights, side) for side in ("src", "tgt"))
-        settings = model_settings(config)
-        tensors, held = stored_tensors(config, weights)
-        self.tables = held[:2]  # the C++ side packs the matrices, but reads the embeddings in place
-        suppressed = np.array(SUPPRESSED_IDS, np.int64)
+        shape = self.shape = shape_of(config)
+        stacks = (shape.encoder, shape.decoder)
+        self.src_positions, self.tgt_positions = (
+            None if stack is None else PositionTable(shape, stack, weights) for stack in stacks
+        )
+        tensors, held = stored_tensors(shape, weights)
+        self.tables = held[: sum(stack is not None for stack in stacks)]  # the embeddings are read in place
         self.handle = EngineHandle()
         native["engine"](
-            *(NUMBER_FORMATS.index(form), ctypes.byref(settings), tensors, len(tensors)),
-            *(suppressed, len(suppressed), ctypes.byref(self.handle)),
+            *(NUMBER_FORMATS.index(form), ctypes.byref(shape.settings()), tensors, len(tensors)),
+            ctypes.byref(self.handle),
         )
         self.allowed: Tokens | None = None  # the allowed target tokens, in order
         self.unrestricted: Engine | None = None
@@ -146,44 +159,184 @@ class Engine:
         return logits_RV
 
     def beam_search(
-        self, sources: Sequence[Ids], beam: int, length_penalty: float, max_lengths: Sequence[int], n_best: int
+        self,
+        sources: Sequence[Ids],
+        *,
+        beam: int,
+        length_penalty: float,
+        max_lengths: Sequence[int],
+        rule: BeamRule = "paper",
+        n_best: int = 1,
+        no_repeat_ngram: int = 0,
+        prefixes: Sequence[Ids] | None = None,
+        forbidden: Ids = (),
+        control: SearchControl | None = None,
     ) -> list[list[Hypothesis]]:
-        """What beam.py finds with the paper's stopping rule, in one call. There is at least one source."""
-        max_length, places = max(max_lengths), len(sources) * n_best
-        batch = Sources(self, sources, max_length)
-        divisors = np.array([length_penalty_divisor(length, length_penalty) for length in range(max_length + 1)])
-        limits = np.array(max_lengths, np.int64)
-        ids, log_probs = np.empty((places, max_length), np.int64), np.empty((places, max_length), np.float32)
-        totals, lengths = np.empty(places, np.float32), np.empty(places, np.int64)
-        finished = np.empty(places, np.int8)  # −1: no hypothesis
-        call = BeamCall(
-            *(beam, n_best, array_address(limits, np.int64), array_address(divisors, np.float64), max_length),
-            *(array_address(ids, np.int64), array_address(log_probs, np.float32)),
-            *(array_address(totals, np.float32), array_address(lengths, np.int64), array_address(finished, np.int8)),
+        """What `beam_search` of beam.py finds; `sources` are ids with their EOS."""
+        check_beam_options(beam, length_penalty, n_best)
+        call = Call(self, sources, max_lengths, n_best, length_penalty, rule, no_repeat_ngram, prefixes, forbidden)
+        call.structure.beam = beam
+        return call.run(control)
+
+    def sample(
+        self,
+        sources: Sequence[Ids],
+        *,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        seeds: Sequence[int],
+        max_lengths: Sequence[int],
+        n_samples: int = 1,
+        length_penalty: float = 0.6,
+        rule: BeamRule = "paper",
+        no_repeat_ngram: int = 0,
+        prefixes: Sequence[Ids] | None = None,
+        forbidden: Ids = (),
+        control: SearchControl | None = None,
+    ) -> list[list[Hypothesis]]:
+        """What `sample_search` of sampling.py draws; `sources` are ids with their EOS."""
+        check_sampling_options(temperature, top_k, top_p, n_samples)
+        if len(seeds) != len(sources):
+            raise ConfigError(f"there are {len(sources)} sentences but {len(seeds)} seeds; give one each")
+        call = Call(
+            *(self, sources, max_lengths, n_samples, length_penalty, rule, no_repeat_ngram, prefixes, forbidden),
+            suppressed=SUPPRESSED_IDS,
         )
-        not_finite = ctypes.c_int64()
-        self.native["search"](*(self.handle, batch.reference, ctypes.byref(call), BOS, EOS, ctypes.byref(not_finite)))
-        if not_finite.value:
-            raise non_finite_error(not_finite.value)
-        results: list[list[Hypothesis]] = [[] for _ in sources]
-        for at in range(places):
-            if finished[at] >= 0:
-                length, total = int(lengths[at]), float(totals[at])
-                written = tuple(ids[at, : length - bool(finished[at])].tolist())
-                tokens = tuple(log_probs[at, :length].tolist())
-                one = Hypothesis(written, total / float(divisors[length]), total, tokens, bool(finished[at]))
-                results[at // n_best].append(one)
+        call.structure.temperature, call.structure.top_k, call.structure.top_p = temperature, top_k, top_p
+        call.structure.seeds = call.hold(np.array(seeds, np.uint64))
+        return call.run(control)
+
+    def score(
+        self,
+        sources: Sequence[Ids],
+        translations: Sequence[Ids],
+        length_penalty: float = 0.6,
+        rule: BeamRule = "paper",
+        head_weights: npt.NDArray[np.float32] | None = None,
+    ) -> list[Scored]:
+        """What `score_translations` of scoring.py finds; `sources` are ids with their EOS, translations without.
+
+        With `head_weights`, one per layer and head of the decoder, also the sums of the attentions to the source.
+        """
+        if len(translations) != len(sources):
+            raise ConfigError(f"there are {len(sources)} sources but {len(translations)} translations; give one each")
+        for number, ids in enumerate(translations, start=1):
+            check_ids(ids, f"translation {number}")
+        if not translations:
+            return []
+        lengths = np.array([len(ids) + 1 for ids in translations], np.int64)
+        wanted = np.array([token for ids in translations for token in (*ids, EOS)], np.int64)
+        batch = Sources(self, sources, int(lengths.max()))
+        log_probs = np.empty(len(wanted), np.float32)
+        call = ScoreCall(array_address(wanted, np.int64), array_address(lengths, np.int64), BOS)
+        call.log_probs = array_address(log_probs, np.float32)
+        sizes = lengths * batch.lengths
+        attention = np.empty(0 if head_weights is None else sizes.sum(), np.float32)
+        if head_weights is not None:
+            expected = (self.config.n_decoder_layers, self.config.n_heads)
+            if head_weights.shape != expected:
+                raise ValueError(f"the weights of the heads are {head_weights.shape}; the decoder has {expected}")
+            call.head_weights = array_address(head_weights, np.float32)
+            call.attention = array_address(attention, np.float32)
+        outcome = ctypes.c_int64()
+        self.native["score"](self.handle, batch.reference, ctypes.byref(call), ctypes.byref(outcome))
+        if outcome.value:
+            raise non_finite_error(outcome.value)
+        maps = np.split(attention, np.cumsum(sizes)[:-1]) if head_weights is not None else [None] * len(sources)
+        found = []
+        for ids, row, length, weights in zip(
+            translations, np.split(log_probs, np.cumsum(lengths)[:-1]), batch.lengths, maps, strict=True
+        ):
+            tokens = tuple(row.tolist())
+            score = sum(tokens) / length_penalty_divisor(len(tokens), length_penalty, rule)
+            hypothesis = Hypothesis(tuple(ids), score, sum(tokens), tokens, finished=True)
+            found.append(Scored(hypothesis, None if weights is None else weights.reshape(-1, length)))
+        return found
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A given translation with its probabilities, and the attention of its tokens (EOS too) to those of the source."""
+
+    hypothesis: Hypothesis
+    attention_LM: npt.NDArray[np.float32] | None
+
+
+class Call:
+    """One search of the engine: its options, the memory for its results, and everything that it points to."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        sources: Sequence[Ids],
+        max_lengths: Sequence[int],
+        n_best: int,
+        length_penalty: float,
+        rule: BeamRule,
+        no_repeat_ngram: int,
+        prefixes: Sequence[Ids] | None,
+        forbidden: Ids,
+        suppressed: Ids | None = None,
+    ) -> None:
+        check_lengths(max_lengths, len(sources))
+        if suppressed is None:
+            suppressed = HUGGINGFACE_SUPPRESSED_IDS if rule == "huggingface" else SUPPRESSED_IDS
+        self.engine, self.n_best = engine, n_best
+        longest, places = max(max_lengths, default=1), len(sources) * n_best
+        self.batch = Sources(engine, sources, longest)
+        self.divisors = np.array([length_penalty_divisor(n, length_penalty, rule) for n in range(1, longest + 1)])
+        self.ids = np.empty((places, longest), np.int64)
+        self.log_probs = np.empty((places, longest), np.float32)
+        self.totals, self.lengths = np.empty(places, np.float32), np.empty(places, np.int64)
+        self.finished = np.empty(places, np.int8)  # −1: no hypothesis
+        self.held: list[Any] = []
+        never = np.array([*suppressed, *forbidden], np.int64)
+        self.structure = SearchCall(
+            rule=BEAM_RULES.index(rule),
+            n_best=n_best,
+            max_lengths=self.hold(np.array(max_lengths, np.int64)),
+            divisors=self.hold(np.concatenate([[1.0], self.divisors])),
+            suppressed=self.hold(never),
+            n_suppressed=len(never),
+            no_repeat_ngram=no_repeat_ngram,
+            max_length=longest,
+            **{name: self.hold(getattr(self, name)) for name in ("ids", "log_probs", "totals", "lengths", "finished")},
+        )
+        if prefixes is not None:
+            check_prefixes(prefixes, max_lengths)
+            starts = np.cumsum([0, *map(len, prefixes)], dtype=np.int64)
+            self.structure.prefix_starts = self.hold(starts)
+            # One more than there are, since an empty array has no address.
+            self.structure.prefixes = self.hold(np.array([*(t for ids in prefixes for t in ids), EOS], np.int64))
+
+    def hold(self, array: npt.NDArray[Any]) -> int:
+        """The address of an array, which is kept."""
+        self.held.append(array)
+        return array_address(array, array.dtype.type)
+
+    def run(self, control: SearchControl | None) -> list[list[Hypothesis]]:
+        if control is not None:
+            self.structure.cancelled = ctypes.addressof(control.flag)
+            self.structure.observe = control.observer(self.ids.shape[1])
+        outcome, engine = ctypes.c_int64(), self.engine
+        call = (engine.handle, self.batch.reference, ctypes.byref(self.structure), BOS, EOS, ctypes.byref(outcome))
+        engine.native["search"](*call)
+        if outcome.value == CANCELLED and control is not None:
+            control.raise_cancelled()
+        if outcome.value:
+            raise non_finite_error(outcome.value)
+        results: list[list[Hypothesis]] = [[] for _ in range(len(self.lengths) // self.n_best)]
+        for at in range(len(self.lengths)):
+            if self.finished[at] >= 0:
+                results[at // self.n_best].append(self.hypothesis(at))
         return results
 
-
-def model_settings(c: TransformerConfig) -> ModelSettings:
-    head_size = c.d_model // c.n_heads
-    return ModelSettings(
-        *(c.d_model, c.n_heads, head_size, c.d_ff, c.n_encoder_layers, c.n_decoder_layers),
-        *(c.src_vocab_size, c.tgt_vocab_size, c.norm_order == "post", c.norm == "layernorm"),
-        *(ACTIVATIONS.index(c.ffn), True, c.output_bias, c.position == "rotary"),
-        *(NORM_EPS[c.norm], math.sqrt(c.d_model), 1 / np.sqrt(np.float32(head_size)), 1.0),
-    )
+    def hypothesis(self, at: int) -> Hypothesis:
+        length, total, finished = int(self.lengths[at]), float(self.totals[at]), bool(self.finished[at])
+        ids = tuple(self.ids[at, : length - finished].tolist())
+        score = total / float(self.divisors[length - 1]) if length else 0.0
+        return Hypothesis(ids, score, total, tuple(self.log_probs[at, :length].tolist()), finished)
 
 
 class Sources:
@@ -192,10 +345,11 @@ class Sources:
     def __init__(self, engine: Engine, sources: Sequence[Ids], max_length: int) -> None:
         self.lengths = np.array([len(ids) for ids in sources], np.int64)
         self.ids = np.array([token for ids in sources for token in ids], np.int64)
-        self.positions = (
-            engine.src_positions.up_to(int(self.lengths.max(initial=1))),
-            engine.tgt_positions.up_to(max_length),
-        )
+        longest = (int(self.lengths.max(initial=1)), max_length)
+        self.positions = [
+            Tables(0, None, None) if positions is None else positions.up_to(length)
+            for positions, length in zip((engine.src_positions, engine.tgt_positions), longest, strict=True)
+        ]
         self.allowed = engine.allowed
         tables = (tables.pointers for tables in self.positions)
         allowed = (None, 0) if self.allowed is None else (array_address(self.allowed, np.int64), len(self.allowed))

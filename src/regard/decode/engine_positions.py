@@ -11,12 +11,12 @@ from typing import Any, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from regard.config import Position, TransformerConfig
+from regard.config import Position
+from regard.decode.engine_shape import Shape, Stack
 from regard.decode.engine_weights import Weights, as_float32
 from regard.kernels.bindings import PositionTables, array_address
 
 SHORTEST = 256  # positions of a first table
-MAX_DISTANCE = 128  # of position = "relative"
 ROTARY_THETA = 10_000.0
 PADDING = 16  # numbers after the biases of a head: the engine reads a whole vector
 
@@ -24,18 +24,17 @@ Floats = npt.NDArray[np.float32]
 
 
 class PositionTable:
-    """The positions of one side of a model, with tables that grow with the longest sentence."""
+    """The positions of one stack of a model, with tables that grow with the longest sentence."""
 
-    def __init__(self, config: TransformerConfig, weights: Weights, side: str) -> None:
-        self.kind: Position = config.position
-        self.d_model, self.n_heads = config.d_model, config.n_heads
-        self.two_sided = side == "src"
+    def __init__(self, shape: Shape, stack: Stack, weights: Weights) -> None:
+        self.kind: Position = shape.position
+        self.shape, self.two_sided = shape, stack is shape.encoder
         self.learned: Floats | None = None
         match self.kind:
             case "learned":
-                self.learned = as_float32(f"{side}_positions.table_LD", weights)
+                self.learned = as_float32(f"{stack.positions}.table_LD", weights)
             case "relative":
-                self.learned = as_float32(f"{side}_positions.table", weights)
+                self.learned = as_float32(f"{stack.positions}.table", weights)
             case "sinusoidal" | "rotary" | "alibi" | "none":
                 pass
             case _:
@@ -60,9 +59,9 @@ class PositionTable:
         """What is added to the embeddings, or the cosines and then the sines of rotary positions."""
         match self.kind:
             case "sinusoidal":
-                return sinusoids(length, self.d_model)
+                return sinusoids(length, self.shape.d_model)
             case "rotary":
-                return cosines_and_sines(length, self.d_model // self.n_heads)
+                return cosines_and_sines(length, self.shape.head_size)
             case "learned" | "alibi" | "relative" | "none":
                 return None
             case _:
@@ -72,9 +71,9 @@ class PositionTable:
         """bias_HO added to the scores, for offsets from 1 − length to length − 1, and padding."""
         offset_O = np.arange(1 - length, length)
         if self.kind == "alibi":
-            bias_HO = alibi(offset_O, self.n_heads, self.two_sided)
+            bias_HO = alibi(offset_O, self.shape.n_heads, self.two_sided)
         elif self.kind == "relative" and self.learned is not None:
-            buckets = relative_buckets(offset_O, self.two_sided, len(self.learned), MAX_DISTANCE)
+            buckets = relative_buckets(offset_O, self.two_sided, len(self.learned), self.shape.max_distance)
             bias_HO = self.learned[buckets].T
         else:
             return None

@@ -2,8 +2,6 @@
 
 A weight is a float32 array; the upper halves of float32 numbers (bf16) as uint16; or int8 with a scale per row beside
 it, `<name>.int8_scale`, as in a model folder (model_folder/weights.py).
-
-Shapes: D model, F feed-forward, I inner (all heads), H heads, V vocabulary, P positions.
 """
 
 from __future__ import annotations
@@ -16,14 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.config import TransformerConfig
+from regard.config import FeedForwardKind
+from regard.decode.engine_shape import GATED, Shape
 from regard.errors import ConfigError, ModelFolderError
 from regard.kernels.bindings import StoredTensor, array_address
 from regard.model_folder.folder import CONFIG, WEIGHTS
 from regard.model_folder.weights import SCALE
 
-GATED = ("swiglu", "geglu")
-RELATIVE_BUCKETS = 32  # of position = "relative"
 TYPES: dict[type[np.generic], int] = {np.float32: 0, np.uint16: 1, np.int8: 2}  # as in StoredTensor of engine_model.h
 
 Weights = Mapping[str, npt.NDArray[Any]]
@@ -35,57 +32,78 @@ class Weight(NamedTuple):
     shape: tuple[int, ...]
 
 
-def list_weights(c: TransformerConfig) -> Iterator[Weight]:
+def list_weights(s: Shape) -> Iterator[Weight]:
     """The weights in the order in which engine_model.h reads them."""
-    source = "tgt_embedding.weight" if c.tie_embeddings == "all" else "src_embedding.weight"
-    output = "output.weight" if c.tie_embeddings == "none" else "tgt_embedding.weight"
-    yield Weight(source, (c.src_vocab_size, c.d_model))
-    yield Weight("tgt_embedding.weight", (c.tgt_vocab_size, c.d_model))
-    for i in range(c.n_encoder_layers):
-        yield from list_layer(c, f"encoder.{i}", ("attention",))
-    for i in range(c.n_decoder_layers):
-        yield from list_layer(c, f"decoder.{i}", ("attention", "cross"))
-    if c.norm_order == "pre":
-        yield from list_norm(c, "encoder_norm")
-        yield from list_norm(c, "decoder_norm")
-    yield Weight(output, (c.tgt_vocab_size, c.d_model))
-    if c.output_bias:
-        yield Weight("output_bias", (c.tgt_vocab_size,))
+    stacks = [stack for stack in (s.encoder, s.decoder) if stack is not None]
+    for stack in stacks:
+        yield Weight(stack.embedding, (stack.vocabulary, s.d_model))
+    for stack in stacks:
+        crosses = stack is s.decoder and s.encoder is not None
+        for i in range(stack.n_layers):
+            yield from list_layer(s, f"{stack.layer}.{i}", ("attention", "cross") if crosses else ("attention",))
+    for stack in stacks:
+        if stack.last_norm is not None:
+            yield from list_norm(s, stack.last_norm)
+    if s.decoder is not None and s.output is not None:
+        yield Weight(s.output, (s.decoder.vocabulary, s.d_model))
+        if s.output_bias:
+            yield Weight("output_bias", (s.decoder.vocabulary,))
 
 
-def list_layer(c: TransformerConfig, layer: str, attentions: tuple[str, ...]) -> Iterator[Weight]:
+def list_layer(s: Shape, layer: str, attentions: tuple[str, ...]) -> Iterator[Weight]:
     for name in attentions:
-        yield from list_linear(f"{layer}.{name}.qkv", 3 * c.d_model, c.d_model)
-        yield from list_linear(f"{layer}.{name}.out", c.d_model, c.d_model)
-        yield from list_norm(c, f"{layer}.around_{name}.norm")
-    yield from list_linear(f"{layer}.ffn.up", c.d_ff * (2 if c.ffn in GATED else 1), c.d_model)
-    yield from list_linear(f"{layer}.ffn.down", c.d_model, c.d_ff)
-    yield from list_norm(c, f"{layer}.around_ffn.norm")
+        yield from list_linear(s, f"{layer}.{name}.qkv", 3 * s.inner, s.d_model)
+        yield from list_linear(s, f"{layer}.{name}.out", s.d_model, s.inner)
+        yield from list_norm(s, f"{layer}.around_{name}.norm")
+    if s.ffn == "moe":
+        yield from list_mixture(s, f"{layer}.ffn")
+    else:
+        yield from list_feed_forward(s, f"{layer}.ffn", s.ffn, s.d_ff)
+    yield from list_norm(s, f"{layer}.around_ffn.norm")
 
 
-def list_linear(name: str, rows: int, columns: int) -> Iterator[Weight]:
+def list_feed_forward(s: Shape, name: str, kind: FeedForwardKind, d_ff: int) -> Iterator[Weight]:
+    yield from list_linear(s, f"{name}.up", d_ff * (2 if kind in GATED else 1), s.d_model)
+    yield from list_linear(s, f"{name}.down", s.d_model, d_ff)
+
+
+def list_mixture(s: Shape, name: str) -> Iterator[Weight]:
+    experts, width = s.moe.n_experts, s.expert_d_ff * (2 if s.moe.kind in GATED else 1)
+    yield Weight(f"{name}.gate.weight", (experts, s.d_model))
+    if s.corrected:
+        yield Weight(f"{name}.gate.correction_E", (experts,))
+    for part, rows, columns in (("up", width, s.d_model), ("down", s.d_model, s.expert_d_ff)):
+        yield Weight(f"{name}.experts.{part}_weight", (experts, rows, columns))
+        if s.linear_bias:
+            yield Weight(f"{name}.experts.{part}_bias", (experts, rows))
+    if s.moe.n_shared_experts:
+        yield from list_feed_forward(s, f"{name}.shared", s.moe.kind, s.moe.n_shared_experts * s.expert_d_ff)
+
+
+def list_linear(s: Shape, name: str, rows: int, columns: int) -> Iterator[Weight]:
     yield Weight(f"{name}.weight", (rows, columns))
-    yield Weight(f"{name}.bias", (rows,))
+    if s.linear_bias:
+        yield Weight(f"{name}.bias", (rows,))
 
 
-def list_norm(c: TransformerConfig, name: str) -> Iterator[Weight]:
-    yield Weight(f"{name}.weight", (c.d_model,))
-    if c.norm == "layernorm":
-        yield Weight(f"{name}.bias", (c.d_model,))
+def list_norm(s: Shape, name: str) -> Iterator[Weight]:
+    yield Weight(f"{name}.weight", (s.d_model,))
+    if s.norm == "layernorm":
+        yield Weight(f"{name}.bias", (s.d_model,))
 
 
-def list_positions(c: TransformerConfig) -> Iterator[Weight]:
+def list_positions(s: Shape) -> Iterator[Weight]:
     """The weights of positions, of which the engine gets tables (engine_positions.py)."""
-    for side in ("src", "tgt"):
-        if c.position == "learned":
-            yield Weight(f"{side}_positions.table_LD", (c.max_positions, c.d_model))
-        elif c.position == "relative":
-            yield Weight(f"{side}_positions.table", (RELATIVE_BUCKETS, c.n_heads))
+    for stack in (s.encoder, s.decoder):
+        if stack is not None and s.position == "learned":
+            yield Weight(f"{stack.positions}.table_LD", (s.max_positions, s.d_model))
+        elif stack is not None and s.position == "relative":
+            yield Weight(f"{stack.positions}.table", (s.n_buckets, s.n_heads))
 
 
-def check_weights(c: TransformerConfig, weights: Weights, folder: Path) -> None:
+def check_weights(s: Shape, weights: Weights, folder: Path) -> None:
     """Raise unless these are the weights of this model, all of them and no others."""
-    expected = dict([*list_weights(c), *list_positions(c)])
+    expected = dict([*list_weights(s), *list_positions(s)])
     found = {name: array.shape for name, array in weights.items() if not name.endswith(SCALE)}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if wrong:
@@ -96,11 +114,11 @@ def check_weights(c: TransformerConfig, weights: Weights, folder: Path) -> None:
         )
 
 
-def stored_tensors(c: TransformerConfig, weights: Weights) -> tuple[ctypes.Array[StoredTensor], list[Arrays]]:
+def stored_tensors(s: Shape, weights: Weights) -> tuple[ctypes.Array[StoredTensor], list[Arrays]]:
     """The list for the engine, and the arrays that each entry points to."""
     held: list[Arrays] = []
     listed = []
-    for name, _ in list_weights(c):
+    for name, _ in list_weights(s):
         array = np.ascontiguousarray(weights[name])
         scales = np.ascontiguousarray(weights[name + SCALE]) if array.dtype == np.int8 else None
         held.append((array, scales))

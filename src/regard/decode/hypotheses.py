@@ -32,6 +32,6 @@ def length_penalty_divisor(length: int, alpha: float, rule: BeamRule = "paper") 
         case "paper":
             return float(((5 + length) / 6) ** alpha)
         case "huggingface":
-            return float(length**alpha)
+            return float(max(length, 1) ** alpha)
         case _:
             assert_never(rule)

@@ -10,18 +10,20 @@ M source length, L longest target, C candidates of a row, most probable first.
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.config import BeamRule
 from regard.decode.active_hypotheses import ActiveHypotheses
-from regard.decode.checks import check_sampling_options
+from regard.decode.checks import SUPPRESSED_IDS, check_sampling_options
 from regard.decode.constraints import allow, forced_now, stack_prefixes
 from regard.decode.hypotheses import Hypothesis
 from regard.decode.protocols import SearchModel, State, list_lengths, move_rows
+from regard.decode.random_numbers import uniform_numbers
 from regard.decode.ranking import select_best
 from regard.errors import ConfigError
 from regard.tokenizers.special_ids import BOS, EOS
@@ -42,11 +44,13 @@ def sample_search(
     rule: BeamRule = "paper",
     no_repeat_ngram: int = 0,
     prefixes: Sequence[Sequence[int]] | None = None,
+    forbidden: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """`n_samples` translations of each source, in the order sampled.
 
-    `seeds` has one seed per sentence (see `spread_seed`). The log-probabilities are the model's own, before
+    `seeds` has one seed per sentence (see random_numbers.py). The log-probabilities are the model's own, before
     temperature, top-k and top-p; `length_penalty` affects the scores only. top_k = 0 and top_p = 1 turn them off.
+    `forbidden` tokens are never chosen, except in a prefix.
     """
     check_sampling_options(temperature, top_k, top_p, n_samples)
     lengths = list_lengths(max_lengths, src_BM.shape[0])
@@ -66,7 +70,7 @@ def sample_search(
     for position in range(max(lengths)):
         logits_RV = model.step(tokens_R, state)
         forced_R = forced_now(forced_BP, owner_S[active.sentence], position)
-        log_probs_RV = allow(logits_RV, active.ids, forced_R, no_repeat_ngram)
+        log_probs_RV = allow(logits_RV, active.ids, forced_R, no_repeat_ngram, [*SUPPRESSED_IDS, *forbidden])
         stuck_R = log_probs_RV.amax(dim=1) == -torch.inf
         found.update(active.pick(stuck_R).hypotheses(False, length_penalty, rule))
         parent_R = (~stuck_R).nonzero()[:, 0]
@@ -86,32 +90,22 @@ def sample_search(
     return [[found[b * n_samples + sample] for sample in range(n_samples)] for b in range(len(lengths))]
 
 
-def spread_seed(seed: int, indices: Sequence[int]) -> list[int]:
-    """A seed for each sentence, derived from the run's seed and the sentence's index."""
-    digests = [hashlib.blake2b(f"{seed}:{index}".encode(), digest_size=7).digest() for index in indices]
-    return [int.from_bytes(digest, "little") for digest in digests]
-
-
 def draw_uniforms(seeds: Sequence[int], lengths: Sequence[int], n_samples: int) -> Tensor:
     """uniform_SL: one number in [0, 1) for each token that could be sampled, each sentence from its own seed."""
-    uniform_SL = torch.zeros(len(seeds) * n_samples, max(lengths))
-    for b, (seed, length) in enumerate(zip(seeds, lengths, strict=True)):
-        generator = torch.Generator().manual_seed(seed)
-        rows = slice(b * n_samples, (b + 1) * n_samples)
-        uniform_SL[rows, :length] = torch.rand(n_samples, length, generator=generator)
-    return uniform_SL
+    positions = np.arange(max(lengths))
+    rows = [uniform_numbers(seed, sample, positions) for seed in seeds for sample in range(n_samples)]
+    return torch.from_numpy(np.stack(rows))
 
 
 def uniforms(seeds: Sequence[int]) -> Iterator[Tensor]:
     """uniform_R of one token after the other, endlessly: the numbers of `draw_uniforms` for one sample per seed."""
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    while True:
-        yield torch.cat([torch.rand(1, generator=generator) for generator in generators])
+    for position in itertools.count():
+        yield torch.from_numpy(np.stack([uniform_numbers(seed, 0, position) for seed in seeds]))
 
 
 def draw_tokens(log_probs_RV: Tensor, uniform_R: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:
     """tokens_R: one token per row, by inverting the truncated distribution at `uniform_R`."""
-    best_RC, token_RC = select_best(log_probs_RV, top_k or log_probs_RV.shape[1])
+    best_RC, token_RC = select_best(log_probs_RV.double(), top_k or log_probs_RV.shape[1])
     prob_RC = torch.softmax(best_RC / temperature, dim=1)
     prob_RC = prob_RC.masked_fill(~in_nucleus(prob_RC, top_p), 0.0)
     cumulative_RC = prob_RC.cumsum(dim=1)

@@ -12,12 +12,13 @@ from regard.config import DecodeConfig
 from regard.decode.batching import plan_batches, token_budget
 from regard.decode.beam import BeamStep, beam_search
 from regard.decode.engine import Engine
-from regard.decode.engine_search import engine_search, fits_engine
+from regard.decode.engine_search import engine_search
 from regard.decode.hypotheses import Hypothesis
 from regard.decode.model_engine import SteppedEngine
 from regard.decode.protocols import SearchModel, State, limit_lengths
+from regard.decode.random_numbers import spread_seed
 from regard.decode.restricted import restrict
-from regard.decode.sampling import sample_search, spread_seed
+from regard.decode.sampling import sample_search
 from regard.decode.shortlist import Shortlist
 from regard.tokenizers.special_ids import EOS, PAD
 
@@ -49,8 +50,8 @@ def search(
     depend on the other sentences of the batch.
     """
     if isinstance(model, Engine):
-        if observe is None and fits_engine(config, prefixes):
-            return engine_search(model, sources, config, n_best, done, shortlist, torch.get_num_threads())
+        if observe is None:
+            return engine_search(model, sources, config, n_best, done, shortlist, torch.get_num_threads(), prefixes)
         model = SteppedEngine(model)
     stepped = model
 

@@ -7,7 +7,7 @@ torch tensors; only the latter imports torch.
 
 | library  | kernels                                                         | fallback                            |
 |----------|-----------------------------------------------------------------|-------------------------------------|
-| ENGINE   | a Transformer and its beam search                               | the model itself and decode/beam.py |
+| ENGINE   | a Transformer and the searches through it                       | the model itself and decode/beam.py |
 | TRAINING | loss, add & norm, ReLU, rotary positions, short attention, int8 | PyTorch, in the file that calls it  |
 | MEMORY   | a memory region for large tensors                               | glibc's mallopt (memory.py)         |
 """
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 INT, UINT, FLOAT, BOOL, INT32 = ctypes.c_int64, ctypes.c_uint64, ctypes.c_float, ctypes.c_bool, ctypes.c_int32
-ADDRESS = ctypes.c_void_p
+ADDRESS, DOUBLE = ctypes.c_void_p, ctypes.c_double
 
 
 def array_address(array: npt.NDArray[Any], dtype: type[np.generic]) -> int:
@@ -46,6 +46,21 @@ class ArrayArgument:
         return ctypes.c_void_p(array_address(array, self.dtype))
 
 
+class MixtureSettings(ctypes.Structure):
+    """`MixtureSettings` of engine_mixture.h."""
+
+    _fields_ = (
+        *(
+            (name, INT)
+            for name in (
+                *("n_experts", "experts_per_token", "n_groups", "groups_per_token", "d_ff", "shared_d_ff"),
+                *("activation", "softmax_gate", "normalise_gates", "corrected"),
+            )
+        ),
+        ("scale", FLOAT),
+    )
+
+
 class ModelSettings(ctypes.Structure):
     """`ModelSettings` of engine_model.h."""
 
@@ -55,9 +70,11 @@ class ModelSettings(ctypes.Structure):
             for name in (
                 *("d_model", "n_heads", "head_size", "d_ff", "encoder_layers", "decoder_layers", "src_vocabulary"),
                 *("tgt_vocabulary", "post", "centred", "activation", "linear_bias", "output_bias", "rotary"),
+                "first_norm",
             )
         ),
         *((name, FLOAT) for name in ("eps", "embedding_scale", "score_scale", "output_scale")),
+        ("mixture", MixtureSettings),
     )
 
 
@@ -88,14 +105,50 @@ class SourceBatch(ctypes.Structure):
     )
 
 
-class BeamCall(ctypes.Structure):
-    """`BeamCall` of engine_beam.h."""
+# Sentences, and the lengths and ids of their best tokens so far; not 0 cancels the search.
+Observer = ctypes.CFUNCTYPE(INT32, INT, ctypes.POINTER(INT), ctypes.POINTER(INT))
+
+
+class SearchCall(ctypes.Structure):
+    """`SearchCall` of engine_search.h."""
 
     _fields_ = (
-        *((name, INT) for name in ("beam", "n_best")),
-        *((name, ADDRESS) for name in ("max_lengths", "divisors")),
+        *((name, INT) for name in ("rule", "beam", "n_best")),
+        *((name, ADDRESS) for name in ("max_lengths", "divisors", "suppressed")),
+        *((name, INT) for name in ("n_suppressed", "no_repeat_ngram")),
+        *((name, ADDRESS) for name in ("prefixes", "prefix_starts")),
+        *((name, DOUBLE) for name in ("temperature", "top_p")),
+        ("top_k", INT),
+        *((name, ADDRESS) for name in ("seeds", "cancelled")),
+        ("observe", Observer),
         ("max_length", INT),
         *((name, ADDRESS) for name in ("ids", "log_probs", "totals", "lengths", "finished")),
+    )
+
+
+class ScoreCall(ctypes.Structure):
+    """`ScoreCall` of engine_score.h."""
+
+    _fields_ = (
+        *((name, ADDRESS) for name in ("ids", "lengths")),
+        ("bos", INT),
+        *((name, ADDRESS) for name in ("log_probs", "head_weights", "attention")),
+    )
+
+
+class DrawCall(ctypes.Structure):
+    """`DrawCall` of engine_sample.h."""
+
+    _fields_ = (
+        ("logits", ADDRESS),
+        *((name, INT) for name in ("rows", "width", "size")),
+        ("suppressed", ADDRESS),
+        ("n_suppressed", INT),
+        ("ids", ADDRESS),
+        *((name, INT) for name in ("length", "no_repeat_ngram", "end")),
+        *((name, DOUBLE) for name in ("temperature", "top_p")),
+        ("top_k", INT),
+        *((name, ADDRESS) for name in ("uniforms", "tokens", "log_probs")),
     )
 
 
@@ -127,22 +180,29 @@ FOLDER = Path(__file__).parent
 ENGINE = Library(
     FOLDER / "engine.cpp",
     {
-        # number format, settings, weights, n_weights, suppressed, n_suppressed, engine
+        # number format, settings, weights, n_weights, engine
         "engine": (
             *(INT32, ctypes.POINTER(ModelSettings), ctypes.POINTER(StoredTensor), INT),
-            *(ArrayArgument(np.int64), INT, ctypes.POINTER(EngineHandle)),
+            ctypes.POINTER(EngineHandle),
         ),
         "engine_free": (EngineHandle,),
         "begin": (EngineHandle, ctypes.POINTER(SourceBatch), ctypes.POINTER(StateHandle)),
         "state_free": (StateHandle,),
         "step": (StateHandle, ArrayArgument(np.int64), INT, ArrayArgument(np.float32)),
         "reorder": (StateHandle, ArrayArgument(np.int64), INT),
-        # engine, sources, call, bos, eos, not_finite
+        "encoded": (StateHandle, ArrayArgument(np.float32), INT),
+        # engine, sources, call, bos, eos, outcome
         "search": (
-            *(EngineHandle, ctypes.POINTER(SourceBatch), ctypes.POINTER(BeamCall), INT, INT),
+            *(EngineHandle, ctypes.POINTER(SourceBatch), ctypes.POINTER(SearchCall), INT, INT),
             ctypes.POINTER(INT),
         ),
+        # engine, sources, call, outcome
+        "score": (EngineHandle, ctypes.POINTER(SourceBatch), ctypes.POINTER(ScoreCall), ctypes.POINTER(INT)),
+        "draw": (ctypes.POINTER(DrawCall), ctypes.POINTER(INT)),
     },
-    (ModelSettings, StoredTensor, PositionTables, SourceBatch, BeamCall),
+    (
+        *(MixtureSettings, ModelSettings, StoredTensor, PositionTables, SourceBatch, SearchCall, ScoreCall),
+        DrawCall,
+    ),
     frozenset({"engine_free", "state_free"}),
 )

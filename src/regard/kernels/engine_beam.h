@@ -1,185 +1,203 @@
-// Beam search with the stopping rule of the paper's own code, as decode/beam.py and decode/finished.py have it: of the
-// `beam` best continuations of a sentence those that end with EOS are finished, with the score total / divisor(length); the
-// others stay active while one of them could still beat the worst of the n best.
+// Beam search by the two rules of decode/beam.py and decode/finished.py. Of the best continuations of a sentence those that
+// end with EOS are finished, with the score total / divisor(length); which of the others stay active is the rule's:
+//
+//   PAPER        the `beam` best continuations; one stays active while it could still beat the worst of the n best
+//   HUGGINGFACE  always `beam` of them, from twice as many; a sentence is done when `beam` hypotheses are finished and the
+//                best active one is no better than the worst of these. A hypothesis of maximum length ends with EOS, at no
+//                cost. With beam 1 it is greedy search, and prunes as PAPER does.
 //
 // Called by engine.cpp.
 #pragma once
 
-#include "engine_state.h"
+#include "engine_search.h"
 
-struct BeamCall {
-  int64_t beam, n_best;
-  const int64_t* max_lengths;  // per sentence
-  const double* divisors;      // of a score, per length
-  // Results: n_best hypotheses per sentence, each with space for `max_length` tokens.
-  int64_t max_length;
-  int64_t* ids;
-  float* log_probs;
-  float* totals;
-  int64_t* lengths;  // in tokens, EOS included; 0: no hypothesis
-  int8_t* finished;  // 1: ended with EOS; 0: truncated; -1: no hypothesis
-};
-
-struct Node {  // a token and the one before it
-  int64_t before, token;
-  float log_prob;
-};
-
-struct Candidate {
-  int64_t sentence, row, node;
-  float total;
-};
-
-struct FinishedHypothesis {
-  double score;
-  int64_t node, length;
-  float total;
-  bool finished;
-};
-
-class Beam {
+class Beam : Search {
  public:
-  Beam(State& state, const BeamCall& call, int64_t sentences, int64_t bos, int64_t eos)
-      : state(state), call(call), B(sentences), bos(bos), eos(eos), finished(sentences), truncated(sentences),
-        worst(sentences, -INFINITY) {}
+  Beam(State& state, const SearchCall& call, int64_t sentences, int64_t bos, int64_t eos)
+      : Search(state, call, sentences, eos), bos_(bos), full_(call.rule == HUGGINGFACE && call.beam > 1),
+        kept_(full_ ? call.beam : call.n_best), candidates_(full_ ? 2 * call.beam : call.beam), finished_(sentences),
+        truncated_(sentences), worst_(sentences, -INFINITY) {}
 
-  // Returns 0, or the number (from 1) of the first target token whose logits had a NaN or +∞.
+  // Returns 0, the number (from 1) of the first target token whose logits had a NaN or +∞, or CANCELLED.
   int64_t run() {
-    if (B == 0) return 0;
-    for (int64_t b = 0; b < B; ++b) active.push_back({b, b, -1, 0.0f});
-    std::vector<int64_t> tokens(B, bos), parents;
-    const int64_t longest = *std::max_element(call.max_lengths, call.max_lengths + B);
-    if (longest > call.max_length || call.beam < 1 || call.n_best < 1) throw std::invalid_argument("invalid beam search");
-    for (int64_t position = 0; position < longest; ++position) {
-      if (!extend(tokens)) return position + 1;
+    for (int64_t b = 0; b < B; ++b) active_.push_back({b, b, -1, 0.0f});
+    std::vector<int64_t> tokens(B, bos_), parents;
+    for (int64_t position = 0; position < longest_ && !active_.empty(); ++position) {
+      if (cancelled()) return CANCELLED;
+      if (!extend(tokens, position)) return position + 1;
       retire(position + 1);
-      std::vector<Candidate> next;
+      std::vector<Candidate> next = full_ ? best_active(position + 1) : hopeful(position + 1);
       tokens.clear();
       parents.clear();
-      for (const Candidate& one : extended) {
-        if (nodes[one.node].token == eos || call.max_lengths[one.sentence] == position + 1) continue;
-        const float largest_divisor = static_cast<float>(call.divisors[call.max_lengths[one.sentence]]);
-        if (!(one.total / largest_divisor > static_cast<float>(worst[one.sentence]))) continue;
-        tokens.push_back(nodes[one.node].token);
+      for (const Candidate& one : next) {
+        tokens.push_back(nodes_[one.node].token);
         parents.push_back(one.row);
-        next.push_back(one);
       }
-      if (next.empty()) break;
       for (size_t r = 0; r < next.size(); ++r) next[r].row = r;
-      const bool moved = parents.size() != active.size() || !in_place(parents);
-      active = std::move(next);
-      if (moved) state.reorder(parents.data(), parents.size());
+      const bool moved = parents.size() != active_.size() || !in_place(parents);
+      active_ = std::move(next);
+      if (show_best()) return CANCELLED;
+      if (moved && !active_.empty()) state_.reorder(parents.data(), parents.size());
     }
-    for (int64_t b = 0; b < B; ++b) report(b);
+    for (int64_t b = 0; b < B; ++b) report_all(b);
     return 0;
   }
 
  private:
-  static bool in_place(const std::vector<int64_t>& rows) {
-    for (size_t r = 0; r < rows.size(); ++r)
-      if (rows[r] != static_cast<int64_t>(r)) return false;
-    return true;
-  }
-
-  // The `beam` best continuations of each sentence, best first; among equals, the lower row and token first. Returns
-  // false if a logit was NaN or +∞.
-  bool extend(const std::vector<int64_t>& tokens) {
-    int64_t width, candidates = std::min(call.beam, state.columns());
-    float* logits = const_cast<float*>(state.step(tokens.data(), &width));
-    best.resize(candidates);
-    token.resize(candidates);
-    highest.resize(state.columns() / BLOCK + 1);
-    extended.clear();
+  // The best continuations of each sentence, best first; among equals, the lower row and token first. Returns false if a
+  // logit was NaN or +∞.
+  bool extend(const std::vector<int64_t>& tokens, int64_t position) {
+    int64_t width;
+    float* logits = const_cast<float*>(state_.step(tokens.data(), &width));
+    extended_.clear();
     bool finite = true;
-    std::vector<Candidate> row_best;
-    std::vector<Node> row_nodes;
-    for (size_t first = 0; first < active.size();) {
-      const int64_t sentence = active[first].sentence;
-      row_best.clear();
-      row_nodes.clear();
+    for (size_t first = 0; first < active_.size();) {
+      const int64_t sentence = active_[first].sentence;
+      row_best_.clear();
+      row_nodes_.clear();
       size_t r = first;
-      for (; r < active.size() && active[r].sentence == sentence; ++r) {
-        finite &= best_tokens(logits + r * width, state.columns(), state.suppressed, candidates, highest.data(),
-                              best.data(), token.data());
-        for (int64_t c = 0; c < candidates && best[c] > -INFINITY; ++c) {
-          const float total = active[r].total + best[c];
-          if (static_cast<int64_t>(row_best.size()) == call.beam && !(total > row_best.back().total)) continue;
-          size_t place = row_best.size();
-          while (place > 0 && row_best[place - 1].total < total) --place;
-          row_best.insert(row_best.begin() + place, {sentence, static_cast<int64_t>(r), 0, total});
-          row_nodes.insert(row_nodes.begin() + place, {active[r].node, state.token(token[c]), best[c]});
-          if (static_cast<int64_t>(row_best.size()) > call.beam) {
-            row_best.pop_back();
-            row_nodes.pop_back();
-          }
-        }
+      for (; r < active_.size() && active_[r].sentence == sentence; ++r) {
+        finite &= next_tokens(logits + r * width, active_[r], position);
+        for (size_t c = 0; c < best_.size() && best_[c] > -INFINITY; ++c) insert(r, c);
       }
-      for (size_t i = 0; i < row_best.size(); ++i) {
-        row_best[i].node = nodes.size();
-        nodes.push_back(row_nodes[i]);
-        extended.push_back(row_best[i]);
+      const size_t before = extended_.size();
+      for (size_t i = 0; i < row_best_.size(); ++i) {
+        // By the rule HUGGINGFACE an EOS counts only among the `beam` best.
+        if (full_ && static_cast<int64_t>(i) >= call_.beam && row_nodes_[i].token == eos_) continue;
+        row_best_[i].node = nodes_.size();
+        nodes_.push_back(row_nodes_[i]);
+        extended_.push_back(row_best_[i]);
       }
-      if (row_best.empty()) {  // every next token is suppressed
-        for (size_t own = first; own < r; ++own) end(active[own], truncated, false);
+      if (extended_.size() == before) {  // every next token is forbidden
+        for (size_t own = first; own < r; ++own) end(active_[own], truncated_, false);
       }
       first = r;
     }
     return finite;
   }
 
-  // Retire the hypotheses that ended or have their maximum length.
-  void retire(int64_t length) {
-    for (const Candidate& one : extended) {
-      if (nodes[one.node].token == eos) {
-        end(one, finished, true);
-        auto& best_finished = finished[one.sentence];
-        if (static_cast<int64_t>(best_finished.size()) > call.n_best) best_finished.pop_back();
-        if (static_cast<int64_t>(best_finished.size()) == call.n_best) worst[one.sentence] = best_finished.back().score;
-      } else if (call.max_lengths[one.sentence] == length) {
-        end(one, truncated, false);
+  // The best next tokens of a row and their log-probabilities, best first, in token_ and best_; false as above.
+  bool next_tokens(float* line, const Candidate& row, int64_t position) {
+    const float log_sum = log_sum_exp(line, state_.columns(), highest_.data());
+    const int64_t forced = forced_token(row.sentence, position);
+    if (call_.rule == HUGGINGFACE && call_.max_lengths[row.sentence] == position + 1) {
+      best_.assign(1, 0.0f);
+      token_.assign(1, eos_);
+    } else if (forced >= 0) {
+      const int64_t column = state_.column(forced);
+      best_.assign(1, column < 0 ? -INFINITY : line[column] - log_sum);
+      token_.assign(1, forced);
+    } else {
+      forbid(line, row.node);
+      const int64_t width = std::min(candidates_, state_.columns());
+      best_.resize(width);
+      token_.resize(width);
+      largest_tokens(line, state_.columns(), highest_.data(), width, best_.data(), token_.data());
+      for (int64_t i = 0; i < width; ++i) {
+        best_[i] -= log_sum;
+        token_[i] = state_.token(token_[i]);
       }
     }
+    return !std::isnan(log_sum);  // one NaN or +∞ among the logits makes it NaN
+  }
+
+  // Puts continuation c of row r in its place among the sentence's.
+  void insert(size_t r, size_t c) {
+    const float total = active_[r].total + best_[c];
+    if (static_cast<int64_t>(row_best_.size()) == candidates_ && !(total > row_best_.back().total)) return;
+    size_t place = row_best_.size();
+    while (place > 0 && row_best_[place - 1].total < total) --place;
+    row_best_.insert(row_best_.begin() + place, {active_[r].sentence, static_cast<int64_t>(r), 0, total});
+    row_nodes_.insert(row_nodes_.begin() + place, {active_[r].node, token_[c], best_[c]});
+    if (static_cast<int64_t>(row_best_.size()) > candidates_) {
+      row_best_.pop_back();
+      row_nodes_.pop_back();
+    }
+  }
+
+  // Retires the hypotheses that ended or have their maximum length.
+  void retire(int64_t length) {
+    for (const Candidate& one : extended_) {
+      if (nodes_[one.node].token == eos_) {
+        end(one, finished_, true);
+        auto& best_finished = finished_[one.sentence];
+        if (static_cast<int64_t>(best_finished.size()) > kept_) best_finished.pop_back();
+        if (static_cast<int64_t>(best_finished.size()) == kept_) worst_[one.sentence] = best_finished.back().score;
+      } else if (call_.max_lengths[one.sentence] == length) {
+        end(one, truncated_, false);
+      }
+    }
+  }
+
+  bool stays(const Candidate& one, int64_t length) const {
+    return nodes_[one.node].token != eos_ && call_.max_lengths[one.sentence] != length;
+  }
+
+  // Those that could enter the n best if every further token had probability 1.
+  std::vector<Candidate> hopeful(int64_t length) const {
+    std::vector<Candidate> next;
+    for (const Candidate& one : extended_) {
+      const float largest_divisor = static_cast<float>(call_.divisors[call_.max_lengths[one.sentence]]);
+      const float worst = static_cast<float>(worst_[one.sentence]);
+      if (stays(one, length) && one.total / largest_divisor > worst) next.push_back(one);
+    }
+    return next;
+  }
+
+  // The `beam` best of each sentence that has one which is better than its worst finished hypothesis.
+  std::vector<Candidate> best_active(int64_t length) const {
+    std::vector<Candidate> next;
+    const float divisor = static_cast<float>(call_.divisors[length]);
+    for (size_t i = 0; i < extended_.size();) {
+      const int64_t sentence = extended_[i].sentence;
+      const size_t first = next.size();
+      bool better = false;
+      for (; i < extended_.size() && extended_[i].sentence == sentence; ++i) {
+        if (!stays(extended_[i], length) || static_cast<int64_t>(next.size() - first) == call_.beam) continue;
+        next.push_back(extended_[i]);
+        better |= extended_[i].total / divisor > static_cast<float>(worst_[sentence]);
+      }
+      if (!better) next.resize(first);
+    }
+    return next;
   }
 
   // Highest score first; among equals, the one found first.
-  void end(const Candidate& one, std::vector<std::vector<FinishedHypothesis>>& where, bool done) {
-    int64_t length = 0;
-    for (int64_t node = one.node; node >= 0; node = nodes[node].before) ++length;
-    const double score = static_cast<double>(one.total) / call.divisors[length];
+  void end(const Candidate& one, std::vector<std::vector<EndedHypothesis>>& where, bool done) {
+    const EndedHypothesis hypothesis = ended(one.node, one.total, done);
     auto& hypotheses = where[one.sentence];
     size_t place = hypotheses.size();
-    while (place > 0 && hypotheses[place - 1].score < score) --place;
-    hypotheses.insert(hypotheses.begin() + place, {score, one.node, length, one.total, done});
+    while (place > 0 && hypotheses[place - 1].score < hypothesis.score) --place;
+    hypotheses.insert(hypotheses.begin() + place, hypothesis);
   }
 
-  void report(int64_t sentence) {
-    std::vector<FinishedHypothesis>& all = finished[sentence];
-    all.insert(all.end(), truncated[sentence].begin(), truncated[sentence].end());
-    for (int64_t i = 0; i < call.n_best; ++i) {
-      const int64_t at = sentence * call.n_best + i;
-      call.lengths[at] = 0;
-      call.finished[at] = -1;
-      if (i >= static_cast<int64_t>(all.size())) continue;
-      const FinishedHypothesis& one = all[i];
-      call.totals[at] = one.total;
-      call.lengths[at] = one.length;
-      call.finished[at] = one.finished;
-      int64_t place = one.length;
-      for (int64_t node = one.node; node >= 0; node = nodes[node].before) {
-        --place;
-        call.ids[at * call.max_length + place] = nodes[node].token;
-        call.log_probs[at * call.max_length + place] = nodes[node].log_prob;
-      }
+  void report_all(int64_t sentence) {
+    std::vector<EndedHypothesis>& all = finished_[sentence];
+    all.insert(all.end(), truncated_[sentence].begin(), truncated_[sentence].end());
+    for (int64_t i = 0; i < call_.n_best; ++i) {
+      report(sentence, i, i < static_cast<int64_t>(all.size()) ? &all[i] : nullptr);
     }
   }
 
-  State& state;
-  const BeamCall& call;
-  const int64_t B, bos, eos;
-  std::vector<Node> nodes;
-  std::vector<Candidate> active, extended;
-  std::vector<std::vector<FinishedHypothesis>> finished, truncated;
-  std::vector<double> worst;  // the score that a new hypothesis must beat
-  std::vector<float> best, highest;
-  std::vector<int64_t> token;
+  // Shows the best active hypothesis of each sentence, or the best one that ended where none is active.
+  bool show_best() {
+    if (!call_.observe) return false;
+    std::vector<int64_t> nodes(B, -1);
+    for (int64_t b = 0; b < B; ++b) {
+      if (!truncated_[b].empty()) nodes[b] = truncated_[b][0].node;
+      if (!finished_[b].empty()) nodes[b] = finished_[b][0].node;
+    }
+    for (size_t r = active_.size(); r-- > 0;) nodes[active_[r].sentence] = active_[r].node;
+    return show(nodes);
+  }
+
+  const int64_t bos_;
+  const bool full_;
+  const int64_t kept_, candidates_;
+  std::vector<Candidate> active_, extended_, row_best_;
+  std::vector<Node> row_nodes_;
+  std::vector<std::vector<EndedHypothesis>> finished_, truncated_;
+  std::vector<double> worst_;  // the score that a new hypothesis must beat
+  std::vector<float> best_;
+  std::vector<int64_t> token_;
 };

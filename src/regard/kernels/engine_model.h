@@ -1,15 +1,17 @@
-// A Transformer's weights, packed for the engine, in the order in which decode/engine_weights.py lists them.
+// A Transformer's weights, packed for the engine, in the order in which decode/engine_weights.py lists them. A model may have
+// an encoder, a decoder, or both.
 //
 // Used by engine_stream.h and engine_state.h; built by engine.cpp.
 #pragma once
 
+#include "engine_mixture.h"
 #include "engine_rows.h"
-#include "gemm.h"
 
 struct ModelSettings {
   int64_t d_model, n_heads, head_size, d_ff, encoder_layers, decoder_layers, src_vocabulary, tgt_vocabulary;
-  int64_t post, centred, activation, linear_bias, output_bias, rotary;
+  int64_t post, centred, activation, linear_bias, output_bias, rotary, first_norm;
   float eps, embedding_scale, score_scale, output_scale;
+  MixtureSettings mixture;
 
   int64_t inner() const { return n_heads * head_size; }  // the width of all heads
 };
@@ -65,7 +67,8 @@ struct Attention {
 
 template <typename NumberFormat>
 struct FeedForward {
-  PackedLinear<NumberFormat> up, down;
+  PackedLinear<NumberFormat> up, down;  // or
+  Mixture<NumberFormat> mixture;
   Norm norm;
 };
 
@@ -80,37 +83,53 @@ struct Model {
   using Packed = PackedLinear<NumberFormat>;
 
   ModelSettings settings;
-  StoredTensor src_table, tgt_table;  // read where they are stored
+  StoredTensor src_table = {}, tgt_table = {};  // read where they are stored
   std::vector<Layer<NumberFormat>> encoder, decoder;
+  Norm first_norm;                  // of the embeddings; some models have it
   Norm encoder_norm, decoder_norm;  // pre-norm only
   Packed vocabulary;
-  std::vector<int64_t> suppressed;  // tokens that are never chosen
 
-  Model(const ModelSettings& s, WeightList weights, std::vector<int64_t> suppressed)
-      : settings(s), suppressed(std::move(suppressed)) {
-    if (s.encoder_layers < 1 || s.decoder_layers < 1) throw std::invalid_argument("the engine needs at least one layer");
-    check_indices(this->suppressed.data(), this->suppressed.size(), s.tgt_vocabulary, "suppressed token");
-    src_table = weights.next(s.src_vocabulary, s.d_model);
-    tgt_table = weights.next(s.tgt_vocabulary, s.d_model);
+  Model(const ModelSettings& s, WeightList weights) : settings(s) {
+    check(s);
+    if (s.encoder_layers) src_table = weights.next(s.src_vocabulary, s.d_model);
+    if (s.decoder_layers) tgt_table = weights.next(s.tgt_vocabulary, s.d_model);
+    if (s.first_norm) first_norm = read_norm(weights);
     for (int64_t i = 0; i < s.encoder_layers; ++i) encoder.push_back(read_layer(weights, false));
-    for (int64_t i = 0; i < s.decoder_layers; ++i) decoder.push_back(read_layer(weights, true));
-    if (!s.post) {
-      encoder_norm = read_norm(weights);
-      decoder_norm = read_norm(weights, s.output_scale);
+    for (int64_t i = 0; i < s.decoder_layers; ++i) decoder.push_back(read_layer(weights, s.encoder_layers > 0));
+    if (!s.post && s.encoder_layers) encoder_norm = read_norm(weights);
+    if (!s.post && s.decoder_layers) decoder_norm = read_norm(weights, s.output_scale);
+    if (s.decoder_layers) {
+      const StoredTensor& matrix = weights.next(s.tgt_vocabulary, s.d_model);
+      vocabulary = pack(matrix, s.output_bias ? read_vector(weights, s.tgt_vocabulary) : nullptr, 0, s.tgt_vocabulary);
     }
-    const StoredTensor& matrix = weights.next(s.tgt_vocabulary, s.d_model);
-    vocabulary = pack(matrix, s.output_bias ? read_vector(weights, s.tgt_vocabulary) : nullptr, 0, s.tgt_vocabulary);
     if (weights.position != weights.end) throw std::invalid_argument("the engine was given more weights than it needs");
   }
 
  private:
-  // Times `scale`, as float32, for as long as the model is there.
+  static void check(const ModelSettings& s) {
+    const MixtureSettings& m = s.mixture;
+    const bool sizes = s.d_model > 0 && s.n_heads > 0 && s.head_size > 0 && s.d_ff > 0;
+    const bool layers = s.encoder_layers >= 0 && s.decoder_layers >= 0 && s.encoder_layers + s.decoder_layers > 0;
+    const bool groups = m.n_groups > 0 && m.n_experts % m.n_groups == 0 && m.groups_per_token > 0;
+    const bool experts = m.d_ff > 0 && m.experts_per_token > 0 && m.experts_per_token <= m.n_experts && groups;
+    if (!sizes || !layers || (m.n_experts && !experts)) throw std::invalid_argument("the engine has no such model");
+  }
+
+  // As float32, for as long as the model is there.
+  float* read_rows(WeightList& weights, int64_t rows, int64_t columns) {
+    const StoredTensor& tensor = weights.next(rows, columns);
+    kept_.push_back(allocate<float>(rows, columns));
+    float* to = kept_.back().get();
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* values = tensor.row(row, to + row * columns);
+      if (values != to + row * columns) std::copy_n(values, columns, to + row * columns);
+    }
+    return to;
+  }
+
   const float* read_vector(WeightList& weights, int64_t size, float scale = 1.0f) {
-    const StoredTensor& tensor = weights.next(1, size);
-    vectors_.push_back(allocate<float>(size));
-    float* vector = vectors_.back().get();
-    const float* values = tensor.row(0, vector);
-    for (int64_t i = 0; i < size; ++i) vector[i] = values[i] * scale;
+    float* vector = read_rows(weights, 1, size);
+    for (int64_t i = 0; i < size; ++i) vector[i] *= scale;
     return vector;
   }
 
@@ -151,12 +170,39 @@ struct Model {
       layer.cross.out = read_linear(weights, D, I);
       layer.cross.norm = read_norm(weights);
     }
-    layer.ffn.up = read_linear(weights, up, D);
-    layer.ffn.down = read_linear(weights, D, F);
+    if (settings.mixture.n_experts) {
+      layer.ffn.mixture = read_mixture(weights);
+    } else {
+      layer.ffn.up = read_linear(weights, up, D);
+      layer.ffn.down = read_linear(weights, D, F);
+    }
     layer.ffn.norm = read_norm(weights);
     return layer;
   }
 
-  std::vector<AlignedArray<float>> vectors_;
+  Mixture<NumberFormat> read_mixture(WeightList& weights) {
+    const MixtureSettings& m = settings.mixture;
+    const int64_t D = settings.d_model, E = m.n_experts, gates = is_gated(m.activation) ? 2 : 1;
+    Mixture<NumberFormat> mixture;
+    const float* matrix = read_rows(weights, E, D);
+    mixture.router = Router(m, matrix, m.corrected ? read_vector(weights, E) : nullptr, D);
+    mixture.experts.resize(E);
+    for (const bool up : {true, false}) {
+      const int64_t rows = up ? gates * m.d_ff : D, columns = up ? D : m.d_ff;
+      const StoredTensor& stack = weights.next(E * rows, columns);
+      const float* biases = settings.linear_bias ? read_rows(weights, E, rows) : nullptr;
+      for (int64_t e = 0; e < E; ++e) {
+        Packed& linear = up ? mixture.experts[e].up : mixture.experts[e].down;
+        linear = pack(stack, biases ? biases + e * rows : nullptr, e * rows, rows);
+      }
+    }
+    if (m.shared_d_ff) {
+      mixture.shared.up = read_linear(weights, gates * m.shared_d_ff, D);
+      mixture.shared.down = read_linear(weights, D, m.shared_d_ff);
+    }
+    return mixture;
+  }
+
+  std::vector<AlignedArray<float>> kept_;
   Buffer<float> row_;
 };

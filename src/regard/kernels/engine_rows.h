@@ -1,7 +1,7 @@
 // What the engine computes between two matrix products, one row at a time: LayerNorm and RMSNorm, the activations, and the
 // most probable next tokens.
 //
-// Called by engine_stream.h and engine_beam.h. Shapes: D model, V vocabulary.
+// Called by engine_stream.h and the searches. Shapes: D model, V vocabulary.
 #pragma once
 
 #include "common.h"
@@ -82,11 +82,9 @@ inline float largest_of_block(const float* values) {
   return largest;
 }
 
-// The `width` largest log-probabilities of a row of logits, largest first, the lower token first among equals. Suppressed
-// tokens are never chosen but count in the softmax; the row is overwritten. Returns false if a logit was NaN or +∞.
-// `highest` has space for the largest of every BLOCK: most blocks need no second look.
-inline bool best_tokens(float* line, int64_t size, const std::vector<int64_t>& suppressed, int64_t width, float* highest,
-                       float* best, int64_t* token) {
+// log Σ exp of a row of logits; NaN if one of them is NaN or +∞. `highest` has space for the largest of every BLOCK, which
+// `largest_tokens` needs.
+inline float log_sum_exp(const float* line, int64_t size, float* highest) {
   const int64_t whole = size / BLOCK;
   float top = -INFINITY, sum = 0;
   for (int64_t block = 0; block < whole; ++block) {
@@ -98,11 +96,16 @@ inline bool best_tokens(float* line, int64_t size, const std::vector<int64_t>& s
   top = std::max(top, highest[whole]);
 #pragma omp simd reduction(+ : sum)
   for (int64_t v = 0; v < size; ++v) sum += fast_exp(line[v] - top);
-  const float log_sum = top + std::log(sum);
-  for (int64_t id : suppressed) line[id] = -INFINITY;
+  return top + std::log(sum);
+}
+
+// The `width` largest numbers of a row above −∞, largest first, the lower token first among equals. No number of a block is
+// above its `highest`: most blocks need no look.
+inline void largest_tokens(const float* line, int64_t size, const float* highest, int64_t width, float* best,
+                           int64_t* token) {
   std::fill_n(best, width, -INFINITY);
   std::fill_n(token, width, 0);
-  for (int64_t block = 0; block <= whole; ++block) {
+  for (int64_t block = 0; block <= size / BLOCK; ++block) {
     if (!(highest[block] > best[width - 1])) continue;
     for (int64_t v = block * BLOCK; v < std::min(size, (block + 1) * BLOCK); ++v) {
       if (!(line[v] > best[width - 1])) continue;
@@ -115,6 +118,4 @@ inline bool best_tokens(float* line, int64_t size, const std::vector<int64_t>& s
       token[place] = v;
     }
   }
-  for (int64_t i = 0; i < width; ++i) best[i] -= log_sum;
-  return !std::isnan(log_sum);  // one NaN or +∞ among the logits makes it NaN
 }

@@ -6,56 +6,14 @@
 //   so that reordering a beam copies a few integers.
 // - Where only some tokens are allowed, only their logits are computed, with a layer of their columns built per batch.
 //
-// Called by engine.cpp and engine_beam.h. Shapes: B sentences, R rows, D model, I inner (all heads), V
-// vocabulary, T times so far.
+// A model without an encoder reads the beginnings of its texts instead of sources. Called by engine.cpp, engine_search.h and
+// engine_score.h. Shapes: B sentences, R rows, D model, I inner (all heads), V vocabulary, T times so far.
 #pragma once
 
+#include "engine_blocks.h"
 #include "engine_stream.h"
 
-// Memory for the keys and values of the times so far, in blocks from `spare`, to which they return.
-class BlockAllocator {
- public:
-  explicit BlockAllocator(std::vector<AlignedArray<char>>& spare) : spare_(spare) {}
-  ~BlockAllocator() {
-    for (auto& block : taken_) spare_.push_back(std::move(block));
-  }
-  char* allocate_bytes(int64_t bytes) {
-    bytes = round_up(bytes, 64);
-    if (bytes > SIZE) {
-      large_.push_back(allocate<char>(bytes));
-      return large_.back().get();
-    }
-    if (taken_.empty() || used_ + bytes > SIZE) {
-      if (spare_.empty()) spare_.push_back(allocate<char>(SIZE));
-      spare_.reserve(spare_.size() + taken_.size());  // so that the destructor never allocates
-      taken_.push_back(std::move(spare_.back()));
-      spare_.pop_back();
-      used_ = 0;
-    }
-    used_ += bytes;
-    return taken_.back().get() + used_ - bytes;
-  }
-
- private:
-  static constexpr int64_t SIZE = 1 << 20;
-  std::vector<AlignedArray<char>>& spare_;
-  std::vector<AlignedArray<char>> taken_, large_;
-  int64_t used_ = 0;
-};
-
-struct State {
-  virtual ~State() = default;
-  virtual const float* step(const int64_t* tokens, int64_t* width) = 0;  // logits, in rows of `width`
-  virtual int64_t rows() const = 0;
-  virtual void reorder(const int64_t* rows, int64_t count) = 0;
-  virtual int64_t vocabulary() const = 0;
-
-  int64_t columns() const { return allowed.empty() ? vocabulary() : allowed.size(); }
-  int64_t token(int64_t column) const { return allowed.empty() ? column : allowed[column]; }
-
-  std::vector<int64_t> allowed;     // the tokens that have a column of the logits, in order; empty: all tokens
-  std::vector<int64_t> suppressed;  // columns that are never chosen
-};
+struct ScoreCall;
 
 // What positions add, at up to `length` of them: a row of D per position to the embeddings, or cosines and sines to rotate
 // by; and to the scores a bias per head and offset, key position − query position, the first of which is 1 − length.
@@ -64,6 +22,9 @@ struct PositionTables {
   int64_t length, bias_stride;
 
   ScoreBias bias_at(int64_t query) const { return {bias ? bias + length - 1 - query : nullptr, bias_stride}; }
+  void check(int64_t positions) const {
+    if ((rows || bias) && positions > length) throw std::out_of_range("the table of positions is too short");
+  }
 };
 
 // The sentences of a batch one after the other, each with its EOS; position tables for every position that will occur; and
@@ -76,6 +37,27 @@ struct SourceBatch {
   int64_t n_allowed;
 };
 
+struct State {
+  virtual ~State() = default;
+  virtual const float* step(const int64_t* tokens, int64_t* width) = 0;  // logits, in rows of `width`
+  virtual int64_t rows() const = 0;
+  virtual void reorder(const int64_t* rows, int64_t count) = 0;
+  virtual int64_t vocabulary() const = 0;
+  virtual void copy_encoded(float* to, int64_t rows) const = 0;  // the encoder's output, a row of D per source token
+  virtual int64_t score(const ScoreCall& call) = 0;              // engine_score.h
+
+  int64_t columns() const { return allowed.empty() ? vocabulary() : allowed.size(); }
+  int64_t token(int64_t column) const { return allowed.empty() ? column : allowed[column]; }
+  // −1: the token has none.
+  int64_t column(int64_t token) const {
+    if (allowed.empty()) return token < vocabulary() ? token : -1;
+    const auto place = std::lower_bound(allowed.begin(), allowed.end(), token);
+    return place != allowed.end() && *place == token ? place - allowed.begin() : -1;
+  }
+
+  std::vector<int64_t> allowed;  // the tokens that have a column of the logits, in order; empty: all tokens
+};
+
 template <typename NumberFormat>
 class StateOf : public State {
  public:
@@ -85,45 +67,44 @@ class StateOf : public State {
       : model_(model), borrowed_(pool), workspace_(*borrowed_.workspace), blocks_(workspace_.blocks),
         I(model.settings.inner()), max_length_(sources.max_length), src_positions_(sources.src_positions),
         tgt_positions_(sources.tgt_positions) {
-    std::vector<int64_t> positions, sentence_of;
-    for (int64_t b = 0; b < sources.sentences; ++b) {
-      if (sources.lengths[b] < 1) throw std::invalid_argument("source " + std::to_string(b) + " of the batch is empty");
-      starts_.push_back(positions.size());
-      lengths_.push_back(sources.lengths[b]);
-      sentence_.push_back(b);
-      for (int64_t position = 0; position < sources.lengths[b]; ++position) {
-        positions.push_back(position);
-        sentence_of.push_back(b);
-      }
-    }
-    check_indices(sources.ids, positions.size(), model.settings.src_vocabulary, "source token");
-    encode(sources.ids, positions, sentence_of);
-    row_at_.resize(element_count(sources.sentences, max_length_));
+    const ModelSettings& s = model.settings;
+    if (s.decoder_layers) tgt_positions_.check(max_length_);
+    row_at_.resize(element_count(sources.sentences, s.decoder_layers ? max_length_ : 0));
     times_.resize(model.decoder.size());
-    suppressed = model.suppressed;
-    if (sources.allowed) allow(sources.allowed, sources.n_allowed);
+    for (int64_t b = 0; b < sources.sentences; ++b) sentence_.push_back(b);
+    if (s.encoder_layers) {
+      read_sources(sources);
+    } else {
+      read_beginnings(sources);
+    }
+    if (sources.allowed) {
+      check_indices(sources.allowed, sources.n_allowed, vocabulary(), "allowed token");
+      allowed.assign(sources.allowed, sources.allowed + sources.n_allowed);
+      allowed_vocabulary_ = model_.vocabulary.select_columns(allowed);
+    }
   }
 
   const float* step(const int64_t* tokens, int64_t* width) override {
-    const auto& layers = model_.decoder;
-    const int64_t R = sentence_.size();
-    check_indices(tokens, R, model_.settings.tgt_vocabulary, "target token");
+    const int64_t R = rows(), time = length_;
+    check_indices(tokens, R, vocabulary(), "target token");
     if (length_ == max_length_) throw std::out_of_range("the state has no space for another target token");
-    if (failed_) throw std::logic_error("an earlier step of this search failed; begin again");
-    failed_ = true;  // until the end of this function is reached
-    const int64_t time = length_++;
+    begin_pass();
+    ++length_;
     for (int64_t r = 0; r < R; ++r) row_at_[r * max_length_ + time] = static_cast<int32_t>(r);
-    std::vector<int64_t> positions(R, time);
+    const std::vector<int64_t> positions(R, time);
     Stream<NumberFormat> stream(model_, workspace_);
-    stream.embed(tokens, positions.data(), R, model_.tgt_table, tgt_positions_.rows, layers[0].self.norm);
-    for (size_t i = 0; i < layers.size(); ++i) {
-      const Layer<NumberFormat>& layer = layers[i];
-      const Norm& next = i + 1 < layers.size() ? layers[i + 1].self.norm : model_.decoder_norm;
-      const bool post = model_.settings.post;
-      attend_past(stream, layer.self, post ? layer.self.norm : layer.cross.norm, times_[i]);
-      attend_source(stream, layer.cross, post ? layer.cross.norm : layer.ffn.norm, memories_[i].get());
-      stream.feed_forward(layer.ffn, post ? layer.ffn.norm : next);
-    }
+    embed_target(stream, tokens, positions);
+    decode(
+        stream, [&](size_t layer, Cached* keys_values) { times_[layer].push_back(keys_values); },
+        [&](size_t layer, int64_t r, const float* query, float* out) {
+          const int32_t* row_at = row_at_.data() + r * max_length_;
+          Cached* const* at = times_[layer].data();
+          const int64_t width = 2 * I;
+          attend(query, [=](int64_t t) { return at[t] + row_at[t] * width; }, length_, tgt_positions_.bias_at(time), out);
+        },
+        [&](size_t layer, int64_t r, const float* query, float* out) {
+          attend_sentence(query, sentence_[r], memories_[layer].get(), {}, out);
+        });
     const PackedLinear<NumberFormat>& vocabulary = allowed.empty() ? model_.vocabulary : allowed_vocabulary_;
     *width = vocabulary.padded;
     const float* logits = stream.project(vocabulary);
@@ -146,6 +127,16 @@ class StateOf : public State {
     sentence_ = std::move(sentence);
   }
 
+  void copy_encoded(float* to, int64_t rows) const override {
+    const int64_t D = model_.settings.d_model;
+    if (rows != source_tokens_ || length_ || !model_.settings.post) {
+      throw std::invalid_argument("the encoder's output is not there");
+    }
+    std::copy_n(workspace_.x.get(), rows * D, to);
+  }
+
+  int64_t score(const ScoreCall& call) override;
+
  private:
   // Returns its workspace to the pool, also if the constructor of the state throws.
   struct BorrowedWorkspace {
@@ -156,15 +147,21 @@ class StateOf : public State {
     std::unique_ptr<Workspace<NumberFormat>> workspace;
   };
 
-  void allow(const int64_t* tokens, int64_t count) {
-    check_indices(tokens, count, vocabulary(), "allowed token");
-    allowed.assign(tokens, tokens + count);
-    allowed_vocabulary_ = model_.vocabulary.select_columns(allowed);
-    suppressed.clear();
-    for (int64_t token : model_.suppressed) {
-      auto place = std::lower_bound(allowed.begin(), allowed.end(), token);
-      if (place != allowed.end() && *place == token) suppressed.push_back(place - allowed.begin());
+  void read_sources(const SourceBatch& sources) {
+    std::vector<int64_t> positions, sentence_of;
+    for (int64_t b = 0; b < sources.sentences; ++b) {
+      if (sources.lengths[b] < 1) throw std::invalid_argument("source " + std::to_string(b) + " of the batch is empty");
+      src_positions_.check(sources.lengths[b]);
+      starts_.push_back(positions.size());
+      lengths_.push_back(sources.lengths[b]);
+      for (int64_t position = 0; position < sources.lengths[b]; ++position) {
+        positions.push_back(position);
+        sentence_of.push_back(b);
+      }
     }
+    source_tokens_ = positions.size();
+    check_indices(sources.ids, source_tokens_, model_.settings.src_vocabulary, "source token");
+    encode(sources.ids, positions, sentence_of);
   }
 
   void encode(const int64_t* ids, const std::vector<int64_t>& positions, const std::vector<int64_t>& sentence_of) {
@@ -194,11 +191,84 @@ class StateOf : public State {
     }
   }
 
+  // The beginnings of texts, all of one length, time after time: row t · B + b is token t of text b.
+  void read_beginnings(const SourceBatch& texts) {
+    const int64_t B = texts.sentences, length = B ? texts.lengths[0] : 0, total = element_count(B, length);
+    for (int64_t b = 0; b < B; ++b) {
+      if (texts.lengths[b] != length) throw std::invalid_argument("the beginnings of texts differ in length");
+    }
+    if (length > max_length_) throw std::out_of_range("the state has no space for the beginnings of the texts");
+    check_indices(texts.ids, total, vocabulary(), "token");
+    if (total == 0) return;
+    std::vector<int64_t> tokens(total), positions(total);
+    for (int64_t row = 0; row < total; ++row) {
+      tokens[row] = texts.ids[row % B * length + row / B];
+      positions[row] = row / B;
+      row_at_[row % B * max_length_ + row / B] = static_cast<int32_t>(row % B);
+    }
+    length_ = length;
+    begin_pass();
+    Stream<NumberFormat> stream(model_, workspace_);
+    embed_target(stream, tokens.data(), positions);
+    const int64_t width = 2 * I, step = B * width;
+    decode(
+        stream,
+        [&](size_t layer, Cached* keys_values) {
+          for (int64_t t = 0; t < length; ++t) times_[layer].push_back(keys_values + t * step);
+        },
+        [&](size_t layer, int64_t row, const float* query, float* out) {
+          const Cached* first = times_[layer][0] + row % B * width;
+          const int64_t time = row / B;
+          attend(query, [=](int64_t t) { return first + t * step; }, time + 1, tgt_positions_.bias_at(time), out);
+        },
+        [](size_t, int64_t, const float*, float*) {});
+    failed_ = false;
+  }
+
+  void begin_pass() {
+    if (failed_) throw std::logic_error("an earlier step of this search failed; begin again");
+    if (model_.decoder.empty()) throw std::invalid_argument("this model has no decoder");
+    failed_ = true;  // until the end of the pass is reached
+  }
+
+  void embed_target(Stream<NumberFormat>& stream, const int64_t* tokens, const std::vector<int64_t>& positions) {
+    stream.embed(tokens, positions.data(), positions.size(), model_.tgt_table, tgt_positions_.rows,
+                 model_.decoder[0].self.norm);
+  }
+
+  // The rows of `stream` through the decoder. `store(layer, keys_values)` is told where those of all rows are, then
+  // `attend_self` and `attend_cross` (layer, row, query, out) compute the heads' outputs.
+  template <typename Store, typename AttendSelf, typename AttendCross>
+  void decode(Stream<NumberFormat>& stream, Store store, AttendSelf attend_self, AttendCross attend_cross) {
+    const auto& layers = model_.decoder;
+    const int64_t R = stream.rows;
+    const bool post = model_.settings.post, has_cross = !model_.encoder.empty();
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const Layer<NumberFormat>& layer = layers[i];
+      const int64_t width = layer.self.qkv.padded;
+      const float* qkv = stream.project_qkv(layer.self.qkv);
+      Cached* keys_values = reinterpret_cast<Cached*>(blocks_.allocate_bytes(R * 2 * I * sizeof(Cached)));
+      for (int64_t r = 0; r < R; ++r) convert_row(qkv + r * width + I, keys_values + r * 2 * I, 2 * I);
+      store(i, keys_values);
+      const Norm& before_ffn = has_cross ? layer.cross.norm : layer.ffn.norm;
+      stream.attend(layer.self.out, post ? layer.self.norm : before_ffn,
+                    [&](int64_t r, float* out) { attend_self(i, r, qkv + r * width, out); });
+      if (has_cross) {
+        const int64_t query_width = layer.cross.qkv.padded;
+        float* query = workspace_.qkv.at_least(R, query_width);
+        layer.cross.qkv(workspace_.input, 0, R, query);
+        stream.attend(layer.cross.out, post ? layer.cross.norm : layer.ffn.norm,
+                      [&](int64_t r, float* out) { attend_cross(i, r, query + r * query_width, out); });
+      }
+      const Norm& next = i + 1 < layers.size() ? layers[i + 1].self.norm : model_.decoder_norm;
+      stream.feed_forward(layer.ffn, post ? layer.ffn.norm : next);
+    }
+  }
+
   void attend_sentence(const float* query, int64_t sentence, const Cached* keys_values, ScoreBias bias, float* out) {
-    const int64_t count = lengths_[sentence];
-    const Cached* first = keys_values + starts_[sentence] * 2 * I;
-    const auto key = [=](int64_t j) { return first + j * 2 * I; };
-    attend(query, key, count, bias, out);
+    const int64_t count = lengths_[sentence], width = 2 * I;
+    const Cached* first = keys_values + starts_[sentence] * width;
+    attend(query, [=](int64_t j) { return first + j * width; }, count, bias, out);
   }
 
   template <typename Key>
@@ -207,39 +277,13 @@ class StateOf : public State {
     attend_row<Cached>(query, key, count, s.score_scale, bias, I, s.n_heads, workspace_.attention, out);
   }
 
-  // Each row attends to its own past: at time t its keys and values are in row row_at[row, t] of that time's.
-  void attend_past(Stream<NumberFormat>& stream, const Attention<NumberFormat>& part, const Norm& after,
-                   std::vector<Cached*>& times) {
-    const int64_t R = stream.rows, width = part.qkv.padded;
-    const float* qkv = stream.project_qkv(part.qkv);
-    Cached* keys_values = reinterpret_cast<Cached*>(blocks_.allocate_bytes(R * 2 * I * sizeof(Cached)));
-    for (int64_t r = 0; r < R; ++r) convert_row(qkv + r * width + I, keys_values + r * 2 * I, 2 * I);
-    times.push_back(keys_values);
-    stream.attend(part.out, after, [&](int64_t r, float* out) {
-      const int32_t* row_at = row_at_.data() + r * max_length_;
-      Cached* const* at = times.data();
-      const auto key = [=](int64_t t) { return at[t] + row_at[t] * 2 * I; };
-      attend(qkv + r * width, key, length_, tgt_positions_.bias_at(length_ - 1), out);
-    });
-  }
-
-  void attend_source(Stream<NumberFormat>& stream, const Attention<NumberFormat>& part, const Norm& after,
-                     const Cached* memory) {
-    const int64_t R = stream.rows, width = part.qkv.padded;
-    float* query = workspace_.qkv.at_least(R, width);
-    part.qkv(workspace_.input, 0, R, query);
-    stream.attend(part.out, after, [&](int64_t r, float* out) {
-      attend_sentence(query + r * width, sentence_[r], memory, {}, out);
-    });
-  }
-
   const Model<NumberFormat>& model_;
   BorrowedWorkspace borrowed_;
   Workspace<NumberFormat>& workspace_;
   BlockAllocator blocks_;  // destroyed before the workspace that it returns its blocks to
   const int64_t I, max_length_;
   const PositionTables src_positions_, tgt_positions_;
-  int64_t length_ = 0;
+  int64_t length_ = 0, source_tokens_ = 0;
   bool failed_ = false;
   std::vector<int64_t> starts_, lengths_, sentence_;
   std::vector<int32_t> row_at_;

@@ -126,6 +126,11 @@ struct InputRows {
       convert_row(values, row(number), width);
     }
   }
+  // A row of another one of the same width.
+  void copy_row(int64_t number, const InputRows& from, int64_t other) {
+    std::copy_n(from.row(other), width, row(number));
+    if constexpr (QUANTISED<NumberFormat>) scale.get()[number] = from.scale.get()[other];
+  }
 };
 
 // y = x Wᵀ + b. The weights are packed as [columns / 16][words][16]: one load gives a word of 16 columns.

@@ -13,6 +13,7 @@ from regard.kernels.bindings import (
     ENGINE,
     EngineHandle,
     Library,
+    MixtureSettings,
     ModelSettings,
     PositionTables,
     SourceBatch,
@@ -61,21 +62,21 @@ def try_engine(native: NativeLibrary) -> None:
     random = np.random.default_rng(1)
     table_VD, output_VD = random.standard_normal((2, VOCABULARY, D_MODEL), np.float32)
     settings = ModelSettings(
-        *(D_MODEL, 2, D_MODEL // 2, D_FF, 1, 1, VOCABULARY, VOCABULARY, True, True, 0, True, False, False),
-        *(EPS, 1.0, 0.5, 1.0),
+        *(D_MODEL, 2, D_MODEL // 2, D_FF, 1, 1, VOCABULARY, VOCABULARY, True, True, 0, True),
+        *(False, False, False, EPS, 1.0, 0.5, 1.0, MixtureSettings()),
     )
     layers = [*ATTENTION, *FEED_FORWARD, *ATTENTION, *ATTENTION, *FEED_FORWARD]
     arrays = [table_VD, table_VD, *(np.full(shape, value, np.float32) for shape, value in layers), output_VD]
     listed = [StoredTensor(array_address(array, np.float32), None, 0, *array.shape) for array in arrays]
     weights = (StoredTensor * len(listed))(*listed)
-    ids, lengths, suppressed = np.array([3, 4], np.int64), np.array([2], np.int64), np.array([0], np.int64)
+    ids, lengths = np.array([3, 4], np.int64), np.array([2], np.int64)
     batch = SourceBatch(array_address(ids, np.int64), array_address(lengths, np.int64), 1, 2, NONE, NONE, None, 0)
     x_1D = table_VD[5:6]
     normed_1D = (x_1D - x_1D.mean()) / np.sqrt(x_1D.var() + EPS)
     expected_1V = normed_1D @ output_VD.T
     for number_format in range(NUMBER_FORMATS):
         engine, state, found_1V = EngineHandle(), StateHandle(), np.empty((1, VOCABULARY), np.float32)
-        native["engine"](number_format, settings, weights, len(listed), suppressed, 1, engine)
+        native["engine"](number_format, settings, weights, len(listed), engine)
         native["begin"](engine, batch, state)
         native["step"](state, np.array([5]), 1, found_1V)
         compare(f"the engine's number format {number_format}", found_1V, expected_1V, 0.05 if number_format else 1e-4)

@@ -13,7 +13,7 @@ import torch
 from regard import config as settings
 from regard.config import DecodeConfig
 from regard.decode.generate import ENDED, SamplingOptions, decode_stream, generate
-from regard.decode.sampling import spread_seed
+from regard.decode.random_numbers import spread_seed
 from regard.errors import ConfigError
 from regard.inspect.text_trace import TextTrace, trace_text
 from regard.model_folder.folder import read_description
