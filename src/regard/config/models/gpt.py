@@ -54,5 +54,10 @@ class GptConfig(LanguageFamily):
     preset_vocabularies: ClassVar[dict[str, int]] = {"gpt2": 50_257, "gpt3": 50_257}
 
     @property
+    def needs_tokenizer(self) -> bool:  # type: ignore[override]
+        """Regard cannot read the tokenizer of an imported Reformer."""
+        return self.residual == "standard"
+
+    @property
     def title(self) -> str:
         return "A GPT"

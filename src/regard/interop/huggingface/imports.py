@@ -15,6 +15,7 @@ from regard.interop.huggingface.folder import HuggingFaceFolder, Imported, Say
 from regard.interop.huggingface.gpt2 import import_gpt2
 from regard.interop.huggingface.longformer import import_longformer
 from regard.interop.huggingface.marian import import_marian
+from regard.interop.huggingface.reformer import import_reformer
 from regard.interop.huggingface.t5 import import_t5
 from regard.interop.huggingface.vit import import_vit
 from regard.model_folder.atomic import atomic_folder
@@ -23,7 +24,7 @@ from regard.model_folder.weights import check_finite
 from regard.models.load import build_outline, check_shapes, parameter_shapes
 from regard.tokenizers.read import check_tokenizer
 
-KNOWN = ("bert", "deepseek_v3", "gpt2", "longformer", "marian", "mt5", "t5", "vit")
+KNOWN = ("bert", "deepseek_v3", "gpt2", "longformer", "marian", "mt5", "reformer", "t5", "vit")
 
 
 def import_folder(
@@ -66,6 +67,8 @@ def convert(folder: HuggingFaceFolder) -> Imported:
             return import_longformer(folder)
         case "gpt2":
             return import_gpt2(folder)
+        case "reformer":
+            return import_reformer(folder)
         case "vit":
             return import_vit(folder)
         case "deepseek_v3":
