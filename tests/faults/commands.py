@@ -140,7 +140,9 @@ class Fuzzer:
                 None,
             )
             detail = log.read_text()[-1500:] if log and log.exists() else text[-1500:]
-            self.faults.append(f"{printable(case)}\nexit code {code}\n{detail}")
+            recipe = self.work / "recipe.toml"
+            settings = recipe.read_bytes()[:2000] if recipe.name in case.arguments and recipe.is_file() else b""
+            self.faults.append(f"{printable(case)}\nexit code {code}\n{detail}\n{settings.decode('utf-8', 'replace')}")
             print(self.faults[-1], file=sys.stderr, flush=True)
         return code, text
 
