@@ -1,11 +1,11 @@
-"""Single flipped bits in the files of a run, of the data cache and of a model folder.
+"""Single flipped bits in the files of a run, of the data cache, of model folders and of a downloaded corpus.
 
     python tests/faults/bit_flips.py --flips 2000 --seed 1
 
 Each case copies a small whole folder, flips one bit of one of its files, and uses it: resumes the run for a step, opens
-the prepared data, translates a sentence. Right is: a RegardError that names the file; a message that names it and the
-result of the whole folder; or that result without a word, where the bit decides nothing. Wrong is: another result, any
-other exception, or more than 30 seconds of processor time.
+the prepared data, translates a sentence, gets the corpus. Right is: a RegardError that names the file; a message that
+names it and the result of the whole folder; or that result without a word, where the bit decides nothing. Wrong is:
+another result, any other exception, or more than 30 seconds of processor time.
 
 For other tools in this folder: `draw_flips` chooses the bits, `flip` flips one, `judge` uses a damaged folder.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import gzip
 import hashlib
 import json
 import os
@@ -32,11 +33,14 @@ import torch
 
 from regard.config import CorpusConfig, DataConfig, RunConfig, TokenizerConfig
 from regard.config.recipe import run_from_dict
+from regard.data.fetch import fetch_corpus
 from regard.data.prepare import prepare
+from regard.data.published import PublishedCorpus, PublishedFile
 from regard.data.texts import prepare_texts
 from regard.errors import RegardError
 from regard.model_folder.folder import SUMS
 from regard.pipelines.model_translator import ModelTranslator
+from regard.train.average import write_average
 from regard.train.launch import resume, start
 from regard.train.reports import StepReport, ValidationReport
 from regard.train.run_folder import RunFolder
@@ -150,16 +154,35 @@ def use_model(folder: Path, say: Callable[[str], None]) -> Any:
     return ModelTranslator(folder).translate(["a b c"])
 
 
+TEXTS = {f"{name}.gz": f"{name}\n".encode() * 20 for name in ("train", "valid")}
+
+
+def use_corpus(folder: Path, say: Callable[[str], None]) -> Any:
+    """What `regard data get` says of a corpus that is there, and its texts."""
+    files = tuple(
+        PublishedFile(name, "http://127.0.0.1:9/", len(text), hashlib.sha256(text).hexdigest())
+        for name, text in TEXTS.items()
+    )
+    fetch_corpus(PublishedCorpus(folder.name, "a toy", "here", "none", files), folder.parent)
+    return [gzip.decompress((folder / name).read_bytes()) for name in TEXTS]
+
+
 def make_folders(where: Path) -> dict[str, tuple[Path, Use]]:
-    """A run, a cache and a model folder, all whole."""
+    """A run, a cache, two model folders and a corpus, all whole."""
     (where / "text.txt").write_text("".join(f"{a} {b} {c}.\n" for a in "uvw" for b in "xyz" for c in "rst"), "utf-8")
     start(small_run(STEPS), RunFolder(where / "run"), Listener(lambda text: None))
     use_cache(where / "data", lambda text: None)
     shutil.copytree(where / "run/model", where / "model")
+    write_average([where / "model"], where / "int8", "int8")
+    (where / "corpus").mkdir()
+    for name, text in TEXTS.items():
+        (where / "corpus" / name).write_bytes(gzip.compress(text))
     return {
         "run": (where / "run", use_run),
         "cache": (where / "data", use_cache),
         "model": (where / "model", use_model),
+        "int8 model": (where / "int8", use_model),
+        "corpus": (where / "corpus", use_corpus),
     }
 
 
@@ -168,12 +191,13 @@ def try_flips(where: Path, count: int, seed: int) -> tuple[dict[str, dict[str, i
     counts: dict[str, dict[str, int]] = {}
     faults: list[str] = []
     copy = where / "copy"
-    for number, (name, (whole, use)) in enumerate(make_folders(where).items()):
+    folders = make_folders(where)
+    for number, (name, (whole, use)) in enumerate(folders.items()):
         shutil.copytree(whole, copy)
         expected = use(copy, lambda text: None)
         shutil.rmtree(copy)
         verdicts: collections.Counter[str] = collections.Counter()
-        for case in draw_flips(whole, (count + number) // 3, seed + number):
+        for case in draw_flips(whole, (count + number) // len(folders), seed + number):
             shutil.copytree(whole, copy)
             flip(copy / case.file, case.bit)
             verdict, said = judge(copy, copy / case.file, use, expected)

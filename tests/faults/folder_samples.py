@@ -17,6 +17,7 @@ from regard.config import DecodeConfig, FamilyConfig
 from regard.interop.huggingface.imports import import_folder
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
+from regard.model_folder.weights import StoredAs
 from regard.models.build import build_model
 from regard.tokenizers.byte_level_bpe import END_PIECE, VISIBLE
 from regard.tokenizers.training import train_vocabulary
@@ -24,6 +25,13 @@ from regard.tokenizers.wordpiece import SPECIAL_PIECES
 
 WORDS = ("red", "green", "house", "tree", "river", "small", "old", "sees", "the", "a", "under", "two", "dogs", "1", ".")
 SMALL = {"d_model": 8, "n_encoder_layers": 1, "n_decoder_layers": 1}
+ATTENTIONS: dict[str, dict[str, Any]] = {
+    "window": {"window": [3], "n_global_tokens": 1},
+    "sparse": {"stride": 4},
+    "adaptive_span": {"max_span": 20, "ramp": 4},
+    "lsh": {"n_buckets": 2, "chunk": 4, "n_rounds": 2},
+    "blockwise": {"block": 8},
+}
 STACK = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
 
 
@@ -40,10 +48,26 @@ def our_folders(place: Path) -> dict[str, Path]:
     characters = {"characters.txt": "".join(sorted(set(" ".join(WORDS)))).encode()}
     n_characters = 5 + len(characters["characters.txt"])
     stack = {"d_model": 8, "n_heads": 2, "d_ff": 12, "n_layers": 1}
+    gpt = {**stack, "family": "gpt", "max_positions": 40, "vocab_size": n_characters}
+    pieces = [*SPECIAL_PIECES, *WORDS]
+    bert = {**stack, "family": "bert", "max_positions": 40}
     models: dict[str, tuple[dict[str, Any], dict[str, bytes]]] = {
         "transformer": ({**SMALL, "n_heads": 2, "d_ff": 12, **sizes}, joint),
         "recurrent": ({**SMALL, **sizes, "family": "recurrent"}, joint),
-        "gpt": ({**stack, "family": "gpt", "max_positions": 40, "vocab_size": n_characters}, characters),
+        "gpt": (gpt, characters),
+        "int8": ({**SMALL, "n_heads": 2, "d_ff": 12, **sizes}, joint),
+        **{
+            kind: ({**gpt, "attention": {"kind": kind, **attention}}, characters)
+            for kind, attention in ATTENTIONS.items()
+        },
+        "linformer": (
+            {
+                **bert,
+                "vocab_size": len(pieces),
+                "attention": {"kind": "linformer", "length": 40, "projected_length": 4},
+            },
+            {"vocab.txt": "".join(f"{piece}\n" for piece in pieces).encode()},
+        ),
         "moe": ({**SMALL, "n_heads": 2, "ffn": "moe", "d_ff": 6, **sizes, "position": "learned"}, joint),
     }
     found = {}
@@ -53,7 +77,8 @@ def our_folders(place: Path) -> dict[str, Path]:
         weights = {key: parameter.detach().numpy() for key, parameter in build_model(config).named_parameters()}
         description = ModelDescription(config, DecodeConfig(max_length_extra=8), "en", "xx", False, tokenizer)
         with atomic_folder(place / name) as folder:
-            write_model(folder, description, weights, "---\nlicence: CC0\nbleu: 1\n---\n")
+            stored_as: StoredAs = "int8" if name == "int8" else "float32"
+            write_model(folder, description, weights, "---\nlicence: CC0\nbleu: 1\n---\n", stored_as=stored_as)
         found[name] = place / name
     return found
 
