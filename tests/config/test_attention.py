@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from regard.config import BertConfig, FamilyConfig, GptConfig, T5Config, TransformerConfig, ViTConfig, convert, to_dict
+from regard.config.attention import AttentionConfig, LatentAttentionConfig
 from regard.errors import ConfigError
 
 LINFORMER = {"kind": "linformer"}
@@ -49,8 +51,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"family": "gpt", "n_heads": 4, "attention": {"kind": "window", "dilation": [1, 2]}},
         "model.attention.dilation has 2 numbers; it needs one, or one for each of the 4 heads",
     ),
-    "negative window": ({"attention": {"kind": "window", "window": [-1]}}, "needs numbers from 0 on"),
-    "no dilation": ({"attention": {"kind": "window", "dilation": [0]}}, "needs numbers from 1 on"),
+    "negative window": ({"attention": {"kind": "window", "window": [-1]}}, "needs numbers from 0 to 2,147,483,647"),
+    "no dilation": ({"attention": {"kind": "window", "dilation": [0]}}, "needs numbers from 1 to 2,147,483,647"),
     "a pattern twice": (
         {"attention": {"kind": "sparse", "patterns": ["local", "local"]}},
         "must name different patterns",
@@ -90,6 +92,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "model.decoder_attention.kind = 'lsh' cannot have positions that act on the scores",
     ),
     "lsh in t5": ({"family": "t5", "attention": LSH}, "cannot have positions that act on the scores"),
+    "too many hashes": (
+        {"attention": {"kind": "lsh", "n_buckets": 2**12, "n_rounds": 4, "evaluation_rounds": 300}},
+        "n_buckets = 4,096 times 300 rounds is too large; the most is 1,048,576",
+    ),
+    "a window beyond any text": ({"attention": {"kind": "window", "window": [2**31]}}, "from 0 to 2,147,483,647"),
     "odd buckets": ({"attention": {"kind": "lsh", "n_buckets": 5}}, "n_buckets = 5 must be 1 or even"),
     "span": (
         {"family": "gpt", "attention": {"kind": "adaptive_span", "max_span": 8, "initial_span": 9}},
@@ -136,3 +143,12 @@ def test_what_can_be_is_read_and_written(config: dict[str, Any]) -> None:
 def test_a_transformer_stored_with_one_attention_is_still_read() -> None:
     read = convert(FamilyConfig, {"family": "transformer", "attention": {"kind": "full"}}, "model")
     assert read == TransformerConfig()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(AttentionConfig) if kind is not LatentAttentionConfig])
+def test_every_size_has_a_limit(kind: Any) -> None:
+    """A folder of a few kilobytes must not ask for gigabytes. (The sizes of latent attention are those of weights.)"""
+    hints = get_type_hints(kind)
+    for one in dataclasses.fields(kind):
+        if hints[one.name] is int:
+            assert one.metadata["high"] or one.metadata["below"], one.name

@@ -33,6 +33,14 @@ def test_means_and_the_other_kinds(reverse: ModelTranslator) -> None:
     assert np.triu(own.weights_LM, 1).max() == 0
 
 
+def test_a_map_that_is_too_large_to_be_read(reverse: ModelTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.inspect.maps.MOST_DRAWN", 3)
+    trace = reverse.trace(TEXT, TARGET)
+    attention_map(trace, "decoder")
+    with pytest.raises(ConfigError, match="the map has 3 rows and 4 columns; at most 3 of each can be drawn"):
+        attention_map(trace, "cross")
+
+
 def test_what_is_not_there(reverse: ModelTranslator, recurrent: ModelTranslator) -> None:
     trace = reverse.trace(TEXT, TARGET)
     with pytest.raises(ConfigError, match="there is no layer 1 in the cross-attention: it has 1, numbered from 0"):

@@ -118,7 +118,7 @@ def test_an_image_of_another_size_is_refused() -> None:
         ({"patch_size": 3}, "model.patch_size = 3 does not divide"),
         ({"n_heads": 5}, "model.n_heads = 5 does not divide"),
         ({"mean": (0.1, 0.2, 0.3)}, "model.mean has 3 numbers; it needs one, or 2"),
-        ({"std": (0.0,)}, "must be above 0"),
+        ({"std": (0.0,)}, "must be at least 1e-06"),
     ],
 )
 def test_impossible_sizes_are_refused(changes: dict[str, Any], words: str) -> None:

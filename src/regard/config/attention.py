@@ -14,6 +14,9 @@ from regard.errors import ConfigError
 AttentionRole = Literal["encoder", "decoder", "cross"]
 SparsePattern = Literal["local", "strided", "fixed"]
 SparseCombination = Literal["heads", "merged", "layers"]
+MOST_TOKENS = 2**31 - 1  # of a text, and so of what is counted in tokens
+MOST_HASHES = 2**20  # buckets × rounds of LSH attention: memory grows with them, however short the text is
+MOST_ROUNDS = 1024  # and time with the rounds
 SUMMARY_COLUMNS = 8  # the default
 RingLayout = Literal["contiguous", "zigzag"]
 ProjectionSharing = Literal["none", "head", "kv", "layer"]
@@ -49,7 +52,7 @@ class BlockwiseAttentionConfig:
 
     roles: ClassVar[tuple[AttentionRole, ...]] = ("encoder", "decoder", "cross")
     kind: Literal["blockwise"] = field(default="blockwise", kw_only=True)
-    block: int = setting(512, low=1)  # tokens
+    block: int = setting(512, low=1, high=MOST_TOKENS)  # tokens
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,14 @@ class WindowAttentionConfig:
     kind: Literal["window"] = field(default="window", kw_only=True)
     window: tuple[int, ...] = (256,)  # tokens before, and in an encoder after: one number, or one per layer
     dilation: tuple[int, ...] = (1,)  # one number, or one per head; 3: every third token of a window 3 times as wide
-    n_global_tokens: int = setting(0, low=0)  # so many first tokens see everything and are seen by everything
+    n_global_tokens: int = setting(0, low=0, high=MOST_TOKENS)  # the first, which see and are seen by everything
 
     def __post_init__(self) -> None:
-        if not self.window or min(self.window) < 0:
-            raise ConfigError(f"model.attention.window = {list(self.window)} needs numbers from 0 on")
-        if not self.dilation or min(self.dilation) < 1:
-            raise ConfigError(f"model.attention.dilation = {list(self.dilation)} needs numbers from 1 on")
+        for name, numbers, least in (("window", self.window, 0), ("dilation", self.dilation, 1)):
+            if not numbers or min(numbers) < least or max(numbers) > MOST_TOKENS:
+                raise ConfigError(
+                    f"model.attention.{name} = {list(numbers)} needs numbers from {least} to {MOST_TOKENS:,}"
+                )
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,12 @@ class SparseAttentionConfig:
     patterns: tuple[SparsePattern, ...] = ("local", "strided")
     # heads: the patterns divide the heads; merged: every head sees what any pattern sees; layers: in turn
     combine: SparseCombination = "heads"
-    stride: int = setting(128, low=1)  # l: reach of local, distance in strided, length of a block in fixed
-    summary_columns: int = setting(SUMMARY_COLUMNS, low=0)  # c: the last columns of every block, of fixed
+    stride: int = setting(
+        128, low=1, high=MOST_TOKENS
+    )  # l: reach of local, distance in strided, length of a block in fixed
+    summary_columns: int = setting(
+        SUMMARY_COLUMNS, low=0, high=MOST_TOKENS
+    )  # c: the last columns of every block, of fixed
 
     def __post_init__(self) -> None:
         if not self.patterns or len(set(self.patterns)) < len(self.patterns):
@@ -103,8 +111,8 @@ class BlockAttentionConfig:
 
     roles: ClassVar[tuple[AttentionRole, ...]] = ("encoder",)
     kind: Literal["block"] = field(default="block", kw_only=True)
-    length: int = setting(512, low=1)  # the longest input
-    n_blocks: int = setting(2, low=1)
+    length: int = setting(512, low=1, high=MOST_TOKENS)  # the longest input
+    n_blocks: int = setting(2, low=1, high=MOST_TOKENS)
     shifts: tuple[int, ...] = (0, 1)  # of the keys' blocks against the queries', repeated over the heads
 
     def __post_init__(self) -> None:
@@ -123,9 +131,9 @@ class AdaptiveSpanConfig:
 
     roles: ClassVar[tuple[AttentionRole, ...]] = ("decoder",)
     kind: Literal["adaptive_span"] = field(default="adaptive_span", kw_only=True)
-    max_span: int = setting(1024, low=1)  # tokens, the query itself included
-    initial_span: int = setting(0, low=0)
-    ramp: int = setting(32, low=1)  # R: over so many tokens the weights fall to zero
+    max_span: int = setting(1024, low=1, high=MOST_TOKENS)  # tokens, the query itself included
+    initial_span: int = setting(0, low=0, high=MOST_TOKENS)
+    ramp: int = setting(32, low=1, high=MOST_TOKENS)  # R: over so many tokens the weights fall to zero
     span_loss: float = setting(2e-6, low=0.0)  # per token of the mean span of a layer's heads, added to the loss
 
     def __post_init__(self) -> None:
@@ -141,8 +149,8 @@ class LinformerConfig:
 
     roles: ClassVar[tuple[AttentionRole, ...]] = ("encoder",)
     kind: Literal["linformer"] = field(default="linformer", kw_only=True)
-    length: int = setting(512, low=1)  # n: the longest input
-    projected_length: int = setting(128, low=1)  # k
+    length: int = setting(512, low=1, high=MOST_TOKENS)  # n: the longest input
+    projected_length: int = setting(128, low=1, high=MOST_TOKENS)  # k
     # none: E and F per head; head: one E and one F per layer; kv: one E = F per layer; layer: one for all layers
     sharing: ProjectionSharing = "head"
 
@@ -153,10 +161,14 @@ class LshAttentionConfig:
 
     roles: ClassVar[tuple[AttentionRole, ...]] = ("encoder", "decoder")
     kind: Literal["lsh"] = field(default="lsh", kw_only=True)
-    n_buckets: int = setting(32, low=1)  # 1, or an even number; the paper's choice is 2 · length / chunk
-    chunk: int = setting(64, low=1)  # tokens of a bucket; a token sees its own chunk and the one before
-    n_rounds: int = setting(4, low=1)  # of hashing; seen is what any round sees
-    evaluation_rounds: int = setting(0, low=0)  # 0: as many as in training
+    n_buckets: int = setting(
+        32, low=1, high=MOST_HASHES
+    )  # 1, or an even number; the paper's choice is 2 · length / chunk
+    chunk: int = setting(
+        64, low=1, high=MOST_TOKENS
+    )  # tokens of a bucket; a token sees its own chunk and the one before
+    n_rounds: int = setting(4, low=1, high=MOST_ROUNDS)  # of hashing; seen is what any round sees
+    evaluation_rounds: int = setting(0, low=0, high=MOST_ROUNDS)  # 0: as many as in training
     hash_seed: int = setting(0, low=0, below=2**32)  # of the hashes outside of training
 
     def __post_init__(self) -> None:
@@ -164,6 +176,12 @@ class LshAttentionConfig:
             raise ConfigError(
                 f"model.attention.n_buckets = {self.n_buckets} must be 1 or even: a rotation has two buckets per "
                 "dimension"
+            )
+        rounds = max(self.n_rounds, self.evaluation_rounds)
+        if self.n_buckets * rounds > MOST_HASHES:
+            raise ConfigError(
+                f"model.attention.n_buckets = {self.n_buckets:,} times {rounds:,} rounds is too large; the most is "
+                f"{MOST_HASHES:,}"
             )
 
 
@@ -173,7 +191,7 @@ class RingAttentionConfig:
 
     roles: ClassVar[tuple[AttentionRole, ...]] = ("encoder", "decoder", "cross")
     kind: Literal["ring"] = field(default="ring", kw_only=True)
-    block: int = setting(512, low=1)  # tokens
+    block: int = setting(512, low=1, high=MOST_TOKENS)  # tokens
     layout: RingLayout = "zigzag"  # zigzag: equal work under a causal mask
 
 

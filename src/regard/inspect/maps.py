@@ -19,6 +19,7 @@ from regard.inspect.trace import Trace
 MapKind = Literal["cross", "encoder", "decoder"]
 PATHS = {"cross": "decoder.{}.cross.weights", "encoder": "encoder.{}.attention.weights"}
 PATHS["decoder"] = "decoder.{}.attention.weights"
+MOST_DRAWN = 512  # rows and columns; nobody can read larger maps, and drawing is quadratic
 NAMES = {"cross": "cross-attention", "encoder": "encoder self-attention", "decoder": "decoder self-attention"}
 
 
@@ -47,6 +48,11 @@ def attention_map(trace: Trace, kind: MapKind, layer: int | None = None, head: i
     src = tuple(show(piece) for piece in trace.src_tokens)
     rows = src if kind == "encoder" else tgt
     columns = ("<s>", *tgt[:-1]) if kind == "decoder" else src
+    if max(len(rows), len(columns)) > MOST_DRAWN:
+        raise ConfigError(
+            f"the map has {len(rows):,} rows and {len(columns):,} columns; at most {MOST_DRAWN} of each can be drawn: "
+            "shorten the text"
+        )
     return AttentionMap(chosen_NHLM.mean(axis=(0, 1)), rows, columns, title)
 
 

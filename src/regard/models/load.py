@@ -53,7 +53,7 @@ def build_outline(config: FamilyConfig, folder: Path) -> nn.Module:
             return build_model(config, initialise=False)
     except ConfigError as error:
         raise ModelFolderError(f"{folder / CONFIG} does not describe a model: {error}") from None
-    except (RuntimeError, OverflowError) as error:  # sizes whose product no tensor can have
+    except (RuntimeError, OverflowError, TypeError) as error:  # sizes, or their product, that no tensor can have
         raise ModelFolderError(f"{folder / CONFIG} asks for a model that is too large: {error}") from None
 
 

@@ -417,3 +417,10 @@ def test_models_build_attention_through_build_attention_only() -> None:
             if isinstance(node, ast.Call):
                 name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
                 assert name not in constructors, f"{path.name}:{node.lineno} calls {name}"
+
+
+def test_more_global_tokens_than_a_text_has_take_no_memory() -> None:
+    config = WindowAttentionConfig(n_global_tokens=10**9)
+    attention = build_attention(config, 8, 2, "decoder")
+    cache = attention.new_cache(1, 16, torch.zeros(1))
+    assert cache.early.k_RHTK.shape[2] == 16

@@ -11,6 +11,8 @@ from regard.config.models.mixture import DEFAULT_MIXTURE, MixtureConfig
 from regard.config.parsing import divisors, setting
 from regard.errors import ConfigError
 
+MOST_PIXEL, LEAST_STD = 1e6, 1e-6  # pixels are from 0 to 1
+
 
 @dataclass(frozen=True)
 class ViTConfig(StackFamily):
@@ -51,8 +53,10 @@ class ViTConfig(StackFamily):
         for name, values in (("mean", self.mean), ("std", self.std)):
             if len(values) not in (1, self.channels):
                 raise ConfigError(f"model.{name} has {len(values)} numbers; it needs one, or {self.channels}")
-        if min(self.std) <= 0:
-            raise ConfigError(f"model.std = {list(self.std)} divides the pixels, so it must be above 0")
+            if not all(abs(value) <= MOST_PIXEL for value in values):
+                raise ConfigError(f"model.{name} = {list(values)} is too large; pixels are from 0 to 1")
+        if min(self.std) < LEAST_STD:
+            raise ConfigError(f"model.std = {list(self.std)} divides the pixels, so it must be at least {LEAST_STD:g}")
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         # Dosovitskiy et al. 2021, ViT-B/16 on ImageNet's 1,000 classes.

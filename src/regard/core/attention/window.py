@@ -104,7 +104,7 @@ class WindowAttention(PatternedAttention):
         if not self.n_global_tokens:
             return super().new_cache(n_rows, capacity, like)
         cache = WindowCache(n_rows, self.n_heads, capacity, self.head_size, like, self.needed)
-        cache.early = GrowingCache(n_rows, self.n_heads, self.n_global_tokens, self.head_size, like)
+        cache.early = GrowingCache(n_rows, self.n_heads, min(self.n_global_tokens, capacity), self.head_size, like)
         return cache
 
     def attend(
