@@ -86,7 +86,7 @@ inline float largest_of_block(const float* values) {
 // `largest_tokens` needs.
 inline float log_sum_exp(const float* line, int64_t size, float* highest) {
   const int64_t whole = size / BLOCK;
-  float top = -INFINITY, sum = 0;
+  float top = -INFINITY;
   for (int64_t block = 0; block < whole; ++block) {
     highest[block] = largest_of_block(line + block * BLOCK);
     top = std::max(top, highest[block]);
@@ -94,9 +94,14 @@ inline float log_sum_exp(const float* line, int64_t size, float* highest) {
   highest[whole] = -INFINITY;
   for (int64_t v = whole * BLOCK; v < size; ++v) highest[whole] = std::max(highest[whole], line[v]);
   top = std::max(top, highest[whole]);
-#pragma omp simd reduction(+ : sum)
-  for (int64_t v = 0; v < size; ++v) sum += fast_exp(line[v] - top);
-  return top + std::log(sum);
+  Floats sums[4] = {};
+  for (int64_t v = 0; v < whole * BLOCK; v += BLOCK) {
+    for (int i = 0; i < 4; ++i) sums[i] += fast_exp(load_vector(line + v + i * LANES) - top);
+  }
+  for (int64_t v = whole * BLOCK; v < size; v += LANES) {
+    sums[0] += zero_beyond(fast_exp(load_partial(line + v, size - v) - top), size - v);
+  }
+  return top + std::log(reduce_add((sums[0] + sums[1]) + (sums[2] + sums[3])));
 }
 
 // The `width` largest numbers of a row above −∞, largest first, the lower token first among equals. No number of a block is
