@@ -4,8 +4,8 @@
     regard train recipes/bert-hongloumeng-parts.toml
 
 The last forty chapters are thought to be by another hand; so this is a question of style. Every fifth chapter is for
-validation or, if it is a tenth one, for the test. A passage has at most 1,500 characters, and never parts of two chapters.
-Writes train.tsv, valid.tsv and test.tsv: passage TAB label.
+validation or, if it is a tenth one, for the test. A passage has at most 1,500 characters, and never parts of two
+chapters. Writes train.tsv, valid.tsv and test.tsv: passage TAB label.
 """
 
 from __future__ import annotations
