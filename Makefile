@@ -3,7 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install page api-types chromium checks demo test test-all bench clean
+.PHONY: help install page api-types chromium checks demo test test-all bench wheels clean
+WHEELS ?= manylinux2014_x86_64 manylinux2014_aarch64 musllinux_1_2_x86_64 musllinux_1_2_aarch64
 
 help:
 	@echo "make demo      translate with the bundled models, and show the attention"
@@ -12,6 +13,7 @@ help:
 	@echo "make page      build the explorer's page, if web/ has changed"
 	@echo "make api-types generate web/src/api/types.ts from the server's dataclasses"
 	@echo "make bench     speed and memory compared with nn.Transformer, Hugging Face Marian, Eole, CTranslate2 (an hour)"
+	@echo "make wheels    one wheel per platform in dist/, each with its compiled engine (WHEELS=… chooses; needs the network)"
 	@echo "make clean     remove .venv, caches and the demo"
 
 install: .venv/installed page
@@ -89,5 +91,12 @@ test-all: checks
 bench: install .venv/installed-bench
 	@$(BIN)/python bench/run_all.py
 
+# Build requirements (hatchling, ziglang) come from PyPI. The platforms are listed in hatch_build.py.
+wheels: install
+	@mkdir -p dist
+	@for platform in $(WHEELS); do echo "== $$platform"; \
+		REGARD_WHEEL=$$platform PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip wheel -q --no-deps -w dist . || exit 1; done
+	@$(BIN)/pip wheel -q --no-deps -w dist . && ls -l dist/*.whl
+
 clean:
-	rm -rf .venv demo web/node_modules src/regard/serve/page .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv demo dist web/node_modules src/regard/serve/page .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,6 +1,6 @@
 """Draw docs/pictures/attention-patterns.svg: what each kind of attention sees of 64 tokens.
 
-    python docs/make_patterns.py
+python docs/make_patterns.py
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ The public API. Each class takes a model folder, as `regard train` and `regard i
 - `TextEncoder`: masked-token prediction, classification, tagging and embeddings with a BERT
 - `ImageClassifier`: image classification with a Vision Transformer
 
-Importing `regard` is cheap: each class, and torch with it, is imported on first access.
+Importing `regard` is cheap: each class is imported on first access. Translation does not need torch, the others do.
 """
 
 from __future__ import annotations
@@ -35,4 +35,9 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
-    return getattr(import_module(f"regard.pipelines.{_MODULES[name]}"), name)
+    try:
+        return getattr(import_module(f"regard.pipelines.{_MODULES[name]}"), name)
+    except ImportError as error:
+        from regard.extras import from_import_error
+
+        raise from_import_error(error, name) or error from None

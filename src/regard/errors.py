@@ -13,6 +13,10 @@ class ConfigError(RegardError):
     code = 2
 
 
+class MissingPackageError(RegardError):
+    """An optional package that is not installed."""
+
+
 class DataError(RegardError):
     """A corpus that is missing, malformed or empty."""
 

@@ -17,10 +17,11 @@ from regard.data.store import PairStore, PairStoreWriter
 from regard.decode.beam import beam_search
 from regard.decode.engine import NUMBER_FORMATS, Engine, NumberFormat
 from regard.decode.hypotheses import Hypothesis
+from regard.decode.learn_shortlist import learn_shortlist, writing_pieces
 from regard.decode.model_engine import SteppedEngine, build_engine
 from regard.decode.restricted import Restricted, restrict
 from regard.decode.search import pad_sources, search
-from regard.decode.shortlist import Shortlist, learn_shortlist, load_shortlist, writing_pieces
+from regard.decode.shortlist import Shortlist, load_shortlist
 from regard.errors import ConfigError, ModelFolderError
 from regard.model_folder.folder import SHORTLIST, write_shortlist
 from regard.models.transformer import Transformer

@@ -305,8 +305,8 @@ def test_lower_precision_is_close(
 ) -> None:
     sources = [source for source, _ in reverse_test]
     low = ModelTranslator(reverse.folder, precision)
-    if isinstance(low.engine, Engine) and precision != "auto":
-        assert low.engine.form == precision
+    if isinstance(low.backend.engine, Engine) and precision != "auto":
+        assert low.backend.engine.form == precision
     assert low.score(["a"], ["b"]) == reverse.score(["a"], ["b"])
     same = sum(one == other for one, other in zip(low(sources), reverse(sources), strict=True))
     assert same >= 0.9 * len(sources)

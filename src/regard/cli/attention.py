@@ -44,7 +44,7 @@ def command(
       regard attention "Two dogs run." --layer 1 --head 0 --model MODEL
       regard attention "Two dogs run." --kind encoder --model MODEL
     """
-    from regard.cli.params import open_console
+    from regard.cli.tables import open_console
 
     shown = find_map(load_translator(model_path), text, translation, kind, layer, head)
     draw(shown, open_console())

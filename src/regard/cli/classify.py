@@ -57,7 +57,7 @@ def command(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) 
 
 
 def classify_images(inputs: tuple[str, ...], model_path: Path, top: int, as_json: bool) -> None:
-    from regard.cli.params import open_console
+    from regard.cli.tables import open_console
     from regard.pipelines.image_classifier import ImageClassifier
 
     if not inputs:

@@ -32,7 +32,7 @@ def list_() -> None:
     Examples:
       regard data list
     """
-    from regard.cli.params import open_console, rendered
+    from regard.cli.tables import open_console, rendered
 
     click.echo(rendered(open_console(), table_of_corpora()), nl=False)
 
@@ -81,7 +81,7 @@ def path(name: str | None) -> None:
 
 
 def table_of_corpora() -> Table:
-    from regard.cli.params import bare_table
+    from regard.cli.tables import bare_table
     from regard.data.published import data_folder, published_corpora
 
     table = bare_table()

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regard.extras import EXTRAS, installed
+
 if TYPE_CHECKING:
     import torch
 
+NO_TORCH = 'not installed: training, traces and importing need it: pip install "regard[torch]"'
 PROBE_SIZE = 1024
 PROBE_SECONDS = 0.3
-VARIABLES = ("REGARD_MODEL", "REGARD_MODELS", "REGARD_DATA", "REGARD_CACHE", "REGARD_KERNELS")
-EXTRAS = {"matplotlib": "plot", "zstandard": "zstd"}
+VARIABLES = ("REGARD_MODEL", "REGARD_MODELS", "REGARD_DATA", "REGARD_CACHE", "REGARD_KERNELS", "REGARD_CPU")
+OPTIONAL = ("matplotlib", "zstandard")
 
 
 @click.command("doctor", short_help="Show hardware, software and expected speed.")
@@ -37,7 +40,8 @@ def command(as_json: bool) -> None:
       regard doctor
       regard doctor --json > machine.json
     """
-    found = {**machine(), **computing(), "variables": variables(), "extras": extras()}
+    computed = computing() if installed("torch") else computing_without_torch()
+    found = {**machine(), **computed, **engine(), "variables": variables(), "extras": extras()}
     click.echo(json.dumps(found, ensure_ascii=False, indent=2) if as_json else readable(found))
 
 
@@ -72,6 +76,53 @@ def memory_bytes() -> int | None:
         return min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
     except (OSError, ValueError):  # no limit
         return whole
+
+
+def engine() -> dict[str, Any]:
+    """The C++ library of the engine, or why there is none, and the instruction sets of the CPU, the best one first."""
+    from regard.kernels.bindings import ENGINE
+    from regard.kernels.instruction_sets import supported
+    from regard.kernels.loader import NoKernelsError, load
+
+    library, reason = None, None
+    try:
+        library = load(ENGINE).build
+    except NoKernelsError as error:
+        reason = str(error)
+    return {"engine": library, "no_engine_reason": reason, "instruction_sets": [one.name for one in supported()]}
+
+
+def computing_without_torch() -> dict[str, Any]:
+    """Speed of matrix products in numpy, and of translation."""
+    import numpy as np
+
+    from regard.cli.speed_estimate import Machine, estimate_speeds
+    from regard.kernels.bindings import ENGINE
+    from regard.kernels.instruction_sets import has_int8
+    from regard.kernels.loader import NoKernelsError, load
+
+    left, right = np.random.default_rng(1).standard_normal((2, PROBE_SIZE, PROBE_SIZE), np.float32)
+    speed, not_stored, no_kernels = {"float32": best_rate(lambda: left @ right)}, None, None
+    try:
+        not_stored = load(ENGINE).not_stored or None
+    except NoKernelsError as error:
+        no_kernels = str(error)
+    kernels = no_kernels is None
+    here = Machine(False, speed, None, "", usable_cores(), kernels, has_int8())
+    return {
+        "torch": None,
+        "threads": usable_cores(),
+        "device": "cpu",
+        "gpu": None,
+        "native_kernels": kernels,
+        "no_kernels_reason": no_kernels,
+        "kernels_not_stored_reason": not_stored,
+        "matrix_units": None,
+        "precision": None,
+        "precision_reason": None,
+        "gflops": speed,
+        "expect": [dataclasses.asdict(estimate) for estimate in estimate_speeds(here)],
+    }
 
 
 def computing() -> dict[str, Any]:
@@ -173,7 +224,7 @@ def variables() -> dict[str, str | None]:
 def extras() -> dict[str, str | None]:
     """Versions of optional packages; None if not installed."""
     found: dict[str, str | None] = {}
-    for package in EXTRAS:
+    for package in OPTIONAL:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
@@ -192,22 +243,39 @@ def readable(found: dict[str, Any]) -> str:
         "cores": f"{found['cores']}" + ("" if load is None else f" (load average {load})"),
         "memory": "unknown" if memory is None else gigabytes(memory),
         "free disk space": gigabytes(found["disk_free_bytes"]),
-        "torch": f"{found['torch']}, {found['threads']} threads",
-        "GPU": found["gpu"] or "none",
-        "matrix units": found["matrix_units"] or "none (neither AMX nor AVX512-BF16)",
-        "precision": f"{found['precision']}, because {found['precision_reason']}",
+        **(torch_lines(found) if found["torch"] else {"torch": NO_TORCH}),
+        "C++ engine": engine_line(found),
         "C++ kernels": kernels_line(found),
         "matrix products": speeds,
         **{name: "not set" if value is None else value for name, value in found["variables"].items()},
         **{
-            name: version or f"not installed: pip install 'regard[{EXTRAS[name]}]'"
+            name: version or f'not installed: pip install "regard[{EXTRAS[name]}]"'
             for name, version in found["extras"].items()
         },
     }
     return f"{table(lines)}\n\n{readable_estimates(found['expect'])}"
 
 
+def torch_lines(found: dict[str, Any]) -> dict[str, str]:
+    return {
+        "torch": f"{found['torch']}, {found['threads']} threads",
+        "GPU": found["gpu"] or "none",
+        "matrix units": found["matrix_units"] or "none (neither AMX nor AVX512-BF16)",
+        "precision": f"{found['precision']}, because {found['precision_reason']}",
+    }
+
+
+def engine_line(found: dict[str, Any]) -> str:
+    has = f"this CPU has {', '.join(found['instruction_sets']) or 'no instruction set of a wheel'}"
+    if found["engine"] is None:
+        return f"missing: {found['no_engine_reason']}. Translation runs in numpy, several times slower ({has})"
+    where = f"from the package ({found['engine'].split()[0]}; {has})"
+    return where if " " in found["engine"] else "compiled on this machine"
+
+
 def kernels_line(found: dict[str, Any]) -> str:
+    if found["torch"] is None:
+        return "those of training need torch"
     if not found["native_kernels"]:
         return f"not in use: {found['no_kernels_reason']}"
     not_stored = found["kernels_not_stored_reason"]

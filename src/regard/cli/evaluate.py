@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -214,10 +215,6 @@ def translate_all(translator: ModelTranslator, pairs: list[tuple[str, str]], opt
 
 def loss_of(translator: ModelTranslator, pairs: list[tuple[str, str]]) -> tuple[float | None, float | None]:
     """−log p per reference token, and perplexity, of the pairs that fit into the model."""
-    from regard.data.batches import validation_batches
-    from regard.train.reports import perplexity
-    from regard.train.validation import mean_nll
-
     sides = zip(*pairs, strict=True)
     encoded = translator.encode_src(next(sides)), translator.tokenizer.encode_tgt(next(sides))
     fits = [max(map(len, both)) <= translator.max_sentence_tokens for both in zip(*encoded, strict=True)]
@@ -225,12 +222,12 @@ def loss_of(translator: ModelTranslator, pairs: list[tuple[str, str]]) -> tuple[
         click.echo(
             f"the loss excludes {left_out:,} pairs longer than {translator.max_sentence_tokens:,} tokens", err=True
         )
-    pairs = [(translator.with_task(source), reference) for source, reference in compress(pairs, fits)]
+    pairs = list(compress(pairs, fits))
     if not pairs:
         return None, None
-    batches = validation_batches(translator.tokenizer, pairs, translator.decode.batch_tokens)
-    nll = mean_nll(translator.model, batches, translator.device)
-    return nll, perplexity(nll)
+    scored = translator.score([source for source, _ in pairs], [reference for _, reference in pairs])
+    nll = -sum(one.log_prob for one in scored) / sum(len(one.token_log_probs) for one in scored)
+    return nll, math.exp(min(nll, 700.0))
 
 
 def readable(result: dict[str, Any]) -> str:

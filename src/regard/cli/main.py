@@ -3,7 +3,7 @@
 Exit codes: 0 success · 1 other error · 2 invalid option or setting · 3 invalid data · 4 invalid model folder ·
 5 invalid run folder · 6 training diverged · 7 some lines were not translated · 8 a failed download · 9 a lost rank ·
 70 a defect of Regard, described in a log file · 130 interrupted. Each command is a file of this folder and is imported
-when it is called; torch and the rest of the package are imported inside the commands.
+when it is called; the rest of the package is imported inside the commands.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import click
 from regard import __version__
 from regard.cli.process import Interruption, check_arguments, close_output, describe_defect, open_standard_streams, say
 from regard.errors import RegardError
+from regard.extras import from_import_error
 
 # In the order of the help.
 COMMANDS = (
@@ -114,6 +115,9 @@ def report(error: BaseException) -> int:
             with suppress(OSError):
                 error.show()
             return error.exit_code
+        case ImportError() if missing := from_import_error(error, "this command"):
+            say(f"regard: {missing}")
+            return missing.code
         case RegardError():
             say(f"regard: {error}")
             return error.code

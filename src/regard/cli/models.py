@@ -39,7 +39,7 @@ def command(context: click.Context, as_json: bool) -> None:
     elif not models:
         click.echo(f"no models installed: {HOW_TO_GET_ONE}")
     else:
-        from regard.cli.params import open_console, rendered
+        from regard.cli.tables import open_console, rendered
 
         click.echo(rendered(open_console(), table_of(models)), nl=False)
 
@@ -132,7 +132,7 @@ def describe(model: InstalledModel) -> dict[str, Any]:
 
 
 def table_of(models: list[InstalledModel]) -> Table:
-    from regard.cli.params import bare_table
+    from regard.cli.tables import bare_table
 
     table = bare_table()
     table.add_column("name", no_wrap=True, style="bold")

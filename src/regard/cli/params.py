@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from regard.cli.tables import bare_table, open_console, rendered
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from regard.config import FamilyConfig, RunConfig
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 PAPER_VOCABULARY = 37_000  # section 5.1
 BAR = 30  # characters for 100 %
 WIDE = 116  # columns that the table needs with notes
-PLAIN_WIDTH = 200  # wider than any row, for files and pipes
 
 
 @click.command("params", short_help="Show parameter counts.")
@@ -166,23 +164,3 @@ def bar(share: float) -> str:
     """A bar with a resolution of an eighth of a character; at least the thinnest one."""
     eighths = max(round(share * BAR * 8), 1)
     return "█" * (eighths // 8) + ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]
-
-
-def bare_table() -> Table:
-    from rich.table import Table
-
-    return Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-
-
-def open_console() -> Console:
-    """The terminal, in colour; or plain text of PLAIN_WIDTH for files and pipes."""
-    from rich.console import Console
-
-    plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}  # names come from anywhere
-    return Console(**plain) if sys.stdout.isatty() else Console(**plain, width=PLAIN_WIDTH, color_system=None)
-
-
-def rendered(console: Console, table: Table) -> str:
-    with console.capture() as captured:
-        console.print(table)
-    return "".join(line.rstrip() + "\n" for line in captured.get().splitlines())

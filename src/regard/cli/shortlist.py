@@ -38,7 +38,7 @@ def command(model: Path, recipe: Path, translations: int | None, frequent: int |
     """
     from regard.config.recipe import load_recipe
     from regard.data.prepare import prepare
-    from regard.decode.shortlist import FREQUENT, TRANSLATIONS, learn_shortlist
+    from regard.decode.learn_shortlist import FREQUENT, TRANSLATIONS, learn_shortlist
     from regard.model_folder.atomic import default_cache, remove_leftovers
     from regard.model_folder.folder import read_description, write_shortlist
     from regard.model_folder.registry import find_folder

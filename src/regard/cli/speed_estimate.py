@@ -16,14 +16,14 @@ from regard.config import PRESETS, TransformerConfig
 
 Size = Literal["small", "base"]
 SIZES: tuple[Size, ...] = ("small", "base")
-Searcher = Literal["float32", "int8", "model"]  # the engine in a number format, or the PyTorch model
+Searcher = Literal["float32", "int8", "numpy"]  # the engine in a number format, or without it
 VOCABULARY, LENGTH, BEAM = 10_000, 17, 4  # as in bench/
 OVERHEAD: dict[Size, float] = {"small": 20e6, "base": 70e6}  # float32 operations per target token
 OVERHEAD_INT8: dict[Size, float] = {"small": 13e6, "base": 44e6}
 RATE_FACTORS: dict[Searcher, dict[Size, float]] = {  # multiples of the float32 rate
     "float32": {"small": 0.8, "base": 1.0},
     "int8": {"small": 2.0, "base": 3.0},
-    "model": {"small": 0.4, "base": 0.55},
+    "numpy": {"small": 0.1, "base": 0.2},
 }
 
 
@@ -40,7 +40,7 @@ class Machine:
 
     gpu: bool
     gflops: Mapping[str, float]  # by precision
-    precision: str  # for training
+    precision: str | None  # for training; None: without torch
     units: str  # bf16 matrix units, or ''
     threads: int
     kernels: bool  # whether the C++ kernels are available
@@ -48,16 +48,17 @@ class Machine:
 
 
 def estimate_speeds(machine: Machine) -> list[SpeedEstimate]:
-    trained = [estimate_training(size, machine) for size in SIZES]
+    trained = [] if machine.precision is None else [estimate_training(size, machine) for size in SIZES]
     if machine.gpu:
         return trained
-    searchers: tuple[Searcher, ...] = ("model",)
+    searchers: tuple[Searcher, ...] = ("numpy",)
     if machine.kernels:
         searchers = ("float32", "int8") if machine.vnni else ("float32",)
     return trained + [estimate_translation(size, searcher, machine) for searcher in searchers for size in SIZES]
 
 
 def estimate_training(size: Size, machine: Machine) -> SpeedEstimate:
+    assert machine.precision is not None
     rate, operations = machine.gflops[machine.precision] * 1e9, training_operations(config_of(size))
     products = operations / rate
     if machine.gpu:
@@ -86,8 +87,8 @@ def estimate_translation(size: Size, searcher: Searcher, machine: Machine) -> Sp
     )
     cores = f"{machine.threads} core{'s' if machine.threads > 1 else ''}"
     work, why = f"translating {size}", f"in float32, on vector units of {cores}: {operations}"
-    if searcher == "model":
-        why += ", without the C++ engine, which needs a compiler"
+    if searcher == "numpy":
+        why += ", in numpy, without the C++ engine"
     elif searcher == "int8":
         work = f"{work}, --precision auto"
         why = f"in int8, on VNNI units of {cores}: {operations}, {factor:g} times the float32 rate"

@@ -7,7 +7,6 @@ its path (`train.lr`, `interventions[2].head`), the value and what it may be.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import logging
 import math
@@ -216,6 +215,8 @@ def check_length(name: str, value: Any, limits: Mapping[str, Any]) -> None:
 def suggestion(wrong: str, right: Any) -> str:
     if not right:
         return "no keys are accepted here"
+    import difflib
+
     near = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"it may be one of {listed(sorted(right))}"
 

@@ -48,6 +48,7 @@ from regard.kernels.bindings import (
     StateHandle,
     array_address,
 )
+from regard.kernels.instruction_sets import has_int8
 from regard.kernels.loader import library
 from regard.model_folder.folder import ModelDescription, map_weights
 from regard.tokenizers.special_ids import BOS, EOS
@@ -83,6 +84,11 @@ SUPPORT = Support(
 Ids = Sequence[int]
 Logits = npt.NDArray[np.float32]
 Tokens = npt.NDArray[np.int64]
+
+
+def fastest_number_format() -> NumberFormat:
+    """int8 where the CPU has instructions for it."""
+    return "int8" if has_int8() else "float32"
 
 
 def engine_from_folder(folder: Path, description: ModelDescription, form: NumberFormat) -> Engine | None:

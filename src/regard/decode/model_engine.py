@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from regard.config import Precision
-from regard.core.precision import choose_dtype, cpu_has_vnni
-from regard.decode.engine import SUPPORT, Engine, EngineState, NumberFormat
+from regard.core.precision import choose_dtype
+from regard.decode.engine import SUPPORT, Engine, EngineState, NumberFormat, fastest_number_format
 from regard.decode.protocols import SearchModel
 from regard.errors import ConfigError
 from regard.kernels.bindings import ENGINE
@@ -34,11 +34,6 @@ def build_searcher(model: TranslationModel, precision: Precision) -> Engine | Se
     if choose_dtype(precision, model.output.weight.device) == torch.bfloat16:
         return copy.deepcopy(model).bfloat16()
     return model
-
-
-def fastest_number_format() -> NumberFormat:
-    """int8 where the CPU has instructions for it."""
-    return "int8" if cpu_has_vnni() else "float32"
 
 
 def engine_refusal(model: TranslationModel) -> str | None:

@@ -11,9 +11,10 @@ from regard.guards.chinese import CHINESE
 from regard.guards.language_pair import LanguagePair
 from regard.guards.quantities import Quantity, differences, lost_ranges
 from regard.text.cached import cached_by_text
+from regard.text.patterns import lazy_pattern
 
-_APPROXIMATE_ZH = re.compile("[0-9十百千万亿](?:多|余)(?![少数])")  # 30多年: more than 30 years
-_APPROXIMATE_EN = re.compile(
+_APPROXIMATE_ZH = lazy_pattern("[0-9十百千万亿](?:多|余)(?![少数])")  # 30多年: more than 30 years
+_APPROXIMATE_EN = lazy_pattern(
     r"\b(?:more|over|above|some|about|odd|least|exceed\w*|several|dozens|tens|hundreds|thousands|millions|nearly|almost|"
     r"late|beyond|upwards?|past|plus|around|roughly|billions)\b|\+|teens|ties\b",
     re.IGNORECASE,

@@ -11,26 +11,27 @@ from regard.guards.negations import Negations, find_chinese_negations, may_have_
 from regard.guards.numbers import number_values, numbers_to_digits
 from regard.guards.quantities import Quantity
 from regard.guards.words import WORD
+from regard.text.patterns import lazy_pattern
 from regard.text.scripts import HAN_CHARACTERS, has_han
 from regard.text.spans import Span
 
 _MONTH, _DAY, _YEAR = "(?:1[0-2]|0?[1-9])", "(?:3[01]|[12][0-9]|0?[1-9])", "(?:1[0-9]|20)[0-9]{2}"
 _NOT_NAMES = frozenset(["ok", "am", "pm"])  # 卡拉OK is karaoke
-_LATIN_WORD = re.compile("[A-Za-z]{2,}")
+_LATIN_WORD = lazy_pattern("[A-Za-z]{2,}")
 # Latin words that are usual in Chinese text.
 _LATIN_IN_CHINESE = frozenset(
     ["CD", "DVD", "OK", "AA", "QQ", "KTV", "UFO", "DNA", "AI", "CEO", "GPS", "VIP", "cm", "km", "kg"]
 )
-_HAN_OR_NUMERAL = re.compile(f"[\u3005-\u3007{HAN_CHARACTERS}]")  # with 々 and 〇
-_HAN = re.compile(f"[{HAN_CHARACTERS}]")
+_HAN_OR_NUMERAL = lazy_pattern(f"[\u3005-\u3007{HAN_CHARACTERS}]")  # with 々 and 〇
+_HAN = lazy_pattern(f"[{HAN_CHARACTERS}]")
 
 
 class ChineseRules(LanguageRules):
-    date_pattern = re.compile(
+    date_pattern = lazy_pattern(
         rf"(?<![0-9])(?:(?P<year>{_YEAR}) ?年 ?)?(?P<month>{_MONTH}) ?月 ?(?P<day>{_DAY}) ?[日号號]"
         rf"|(?<![0-9])(?P<its_year>{_YEAR}) ?年 ?(?P<its_month>{_MONTH}) ?月(?:份|(?![0-9]))"
     )
-    month_pattern = re.compile(rf"(?<![0-9]){_MONTH}(?= ?月)|(?:十[一二]?|[一二三四五六七八九])(?=月)")
+    month_pattern = lazy_pattern(rf"(?<![0-9]){_MONTH}(?= ?月)|(?:十[一二]?|[一二三四五六七八九])(?=月)")
     max_copied_share = 0.3  # lower than for English: a Han character in English text is conspicuous
 
     def is_name(self, span: Span, context: TextContext) -> bool:

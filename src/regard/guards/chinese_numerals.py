@@ -9,13 +9,14 @@ from regard.guards.notation import Number, find_notations
 from regard.guards.numbers import chinese_values
 from regard.guards.quantities import reading
 from regard.guards.units import CHINESE_UNIT, TIMES, chinese_units
+from regard.text.patterns import lazy_pattern
 
 FORMAL_NUMERALS = "壹贰叁肆伍陆柒捌玖拾佰仟貳參陸"
 _FORMAL = str.maketrans(FORMAL_NUMERALS, "一二三四五六七八九十百千二三六")
-_FORMAL_NUMBER = re.compile("[壹贰叁肆伍陆柒捌玖拾佰仟貳參陸万萬亿零]{2,}")
+_FORMAL_NUMBER = lazy_pattern("[壹贰叁肆伍陆柒捌玖拾佰仟貳參陸万萬亿零]{2,}")
 NUMERALS = "零〇一二两兩三四五六七八九十百千万萬亿億廿卅"
 # Where numerals are parts of words.
-_NOT_NUMBERS = re.compile(
+_NOT_NUMBERS = lazy_pattern(
     "(?:星期|礼拜|禮拜|周|週)[一二三四五六](?!点|時|时|百|千|个|年|天|十)|(?<![一二两三四五六七八九])十"
     "分(?!钟|鐘|之|米)|四周(?!年|内|后|前|的时间|岁)|千万(?=[别不要小记注])|(?<![0-9一二三四五六七八九十百千])万一|萬一|千方百计|一一|万万|"
     "一共|三三两两|三明治|三文[治鱼]|三角|四川|五官|七夕|八卦|十字|百货|千金|千里|万岁|万事|万物|万能|"
@@ -25,17 +26,17 @@ _NOT_NUMBERS = re.compile(
     "零|五一节|(?<=不)一"
 )
 DIGITS = {character: value for value, character in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
-_APPROXIMATE = re.compile(f"[一二三四五六七八九两兩]{{2}}(?=十|百|千|万|[^{NUMERALS}]|$)")
-_MEASURE_WORD = re.compile(
+_APPROXIMATE = lazy_pattern(f"[一二三四五六七八九两兩]{{2}}(?=十|百|千|万|[^{NUMERALS}]|$)")
+_MEASURE_WORD = lazy_pattern(
     "[ ]?(?:[个個只隻本天岁歲次张張条條件块塊位名家辆輛台臺把杯瓶双雙小份口日号號种種层層座棵朵支枝首部所门門"
     "节節课題题段页頁顿頓套对對"
     "群匹头頭根颗顆粒片碗盒包袋箱桶级級班届期遍趟场場票罐间間封幅副架栋棟艘篇项項笔筆滴束串打排队隊组組股味员員成折胎等楼樓局项代回岁]|"
     "人(?!民)|月|年|点|點|分|时(?!候)|倍|天|晚|夜(?!里)|周|星期|礼拜|世纪|世紀)"
 )
-_DECIMAL = re.compile(f"[{NUMERALS}]+[点點]([零〇一二三四五六七八九]+)(?![{NUMERALS}分刻钟鐘])")
-_NUMBER = re.compile(rf"(?:千(?![克米瓦卡帕伏赫])|[{NUMERALS.replace('千', '')}])+")
-_SCALE_AFTER = re.compile(r" ?((?:百(?!分)|千(?![克米瓦卡帕伏赫])|[万萬亿億])+)")
-_MORE_DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_DECIMAL = lazy_pattern(f"[{NUMERALS}]+[点點]([零〇一二三四五六七八九]+)(?![{NUMERALS}分刻钟鐘])")
+_NUMBER = lazy_pattern(rf"(?:千(?![克米瓦卡帕伏赫])|[{NUMERALS.replace('千', '')}])+")
+_SCALE_AFTER = lazy_pattern(r" ?((?:百(?!分)|千(?![克米瓦卡帕伏赫])|[万萬亿億])+)")
+_MORE_DIGITS = lazy_pattern(r"\d[\d,]*(?:\.\d+)?")
 
 
 def fold_formal(text: str) -> str:

@@ -17,34 +17,35 @@ from regard.guards.notation import NEAR, Number, hide_literals, read_money
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
 from regard.guards.units import CHINESE_UNIT, TIMES, chinese_units, per_hour
 from regard.text.cached import cached_by_text
+from regard.text.patterns import lazy_pattern
 
 _ANY_NUMERAL = rf"[{NUMERALS}]+"
-_PART_OF = re.compile("(百|千|万|[一二两三四五六七八九十]+|\\d+)分之")
+_PART_OF = lazy_pattern("(百|千|万|[一二两三四五六七八九十]+|\\d+)分之")
 _TENTHS = {"百": ("percent", 1.0), "千": ("percent", 0.1), "万": ("percent", 0.01)}
-_MINUS = re.compile("(?:(?<![A-Za-z0-9_.,)])[-−]|负|負|零下)$")
-_ABOVE = re.compile("零上$")
-_SPEED = re.compile("(?:每小时|每小時|时速|時速)(?:为|是|约|大约|达到|达|可达|超过|近|走|跑|行驶|开)?$")
-_PER_SECOND = re.compile("每秒$")
-_CLOCK = re.compile(
+_MINUS = lazy_pattern("(?:(?<![A-Za-z0-9_.,)])[-−]|负|負|零下)$")
+_ABOVE = lazy_pattern("零上$")
+_SPEED = lazy_pattern("(?:每小时|每小時|时速|時速)(?:为|是|约|大约|达到|达|可达|超过|近|走|跑|行驶|开)?$")
+_PER_SECOND = lazy_pattern("每秒$")
+_CLOCK = lazy_pattern(
     rf"(?:点钟|點鐘|点整|点|點|时(?![候间常代期而段刻差装事])|時)"
     rf"(?:(?P<half>半)|(?P<quarters>[一两三])刻|过?(?P<minutes>\d{{1,2}}|[零"
     rf"〇]?[{NUMERALS}]{{1,3}})(?P<mark>分(?!之)|(?![{NUMERALS}\d个天年月])))?"
 )
-_LESS = re.compile("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻钟?))(?:到)?$")
-_LESS_AFTER = re.compile("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻))")
-_OF_THE_DAY = re.compile(
+_LESS = lazy_pattern("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻钟?))(?:到)?$")
+_LESS_AFTER = lazy_pattern("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻))")
+_OF_THE_DAY = lazy_pattern(
     "(?P<am>凌晨|清晨|早上|早晨|上午|今早|明早|(?<!最)早(?=[一二三四五六七八九十两0-9]))|(?P<pm>下午|傍晚|午"
     "后)|(?P<night>晚上|今晚|昨晚|明晚|夜里|半夜|深夜|夜晚|当晚|中午|午夜|(?<!最)晚(?=[一二三四五六七八九十两0-9]))"
 )
-_CENTURY_BEFORE = re.compile(r"(\d+|[一二十]+)世纪$")
-_DECADE = re.compile("年代")
-_CENTURY = re.compile("世纪|世紀")
-_MONTH = re.compile("月(?!亮|球|光|经|饼)")
-_HALF_AFTER = re.compile("[个個]半")
-_DECIMALS_AFTER = re.compile(r"([零〇一二两兩三四五六七八九]{1,2}|\d{1,2})(?=$|[，。！？、；,!?高长的左以])")
+_CENTURY_BEFORE = lazy_pattern(r"(\d+|[一二十]+)世纪$")
+_DECADE = lazy_pattern("年代")
+_CENTURY = lazy_pattern("世纪|世紀")
+_MONTH = lazy_pattern("月(?!亮|球|光|经|饼)")
+_HALF_AFTER = lazy_pattern("[个個]半")
+_DECIMALS_AFTER = lazy_pattern(r"([零〇一二两兩三四五六七八九]{1,2}|\d{1,2})(?=$|[，。！？、；,!?高长的左以])")
 _MORE = ("多", "余", "餘", "来", "來")
 _UNITS_OR_COUNTERS = ("岁", "歲", "日", "块", "塊", "分")  # 三块 may be three pieces
-_BETWEEN = re.compile(r" ?(?:[-–—~～到至或、]|或者|还是) ?")
+_BETWEEN = lazy_pattern(r" ?(?:[-–—~～到至或、]|或者|还是) ?")
 _OPTIONAL_WORDS = {
     **dict.fromkeys("俩倆双雙对對", (2.0,)),
     "半": (0.5, 30.0),
@@ -65,7 +66,7 @@ _OPTIONAL_WORDS = {
 }
 _CLOCK_WORDS = {"中午": 720.0, "正午": 720.0, "午夜": 0.0, "半夜": 0.0}
 
-_ANY_NUMBER = re.compile(
+_ANY_NUMBER = lazy_pattern(
     rf"[\d={NUMERALS.replace('一', '')}{FORMAL_NUMERALS}]|一(?= ?[{NUMERALS}点點时時世])|[IVX]{{2,}}"
 )
 

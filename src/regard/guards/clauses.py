@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from regard.text.patterns import lazy_pattern
 
-_SENTENCE_END = re.compile(r"[.!?。！？…][\"”’」』)）]*$")
+_SENTENCE_END = lazy_pattern(r"[.!?。！？…][\"”’」』)）]*$")
 # English words that have a capital only at the beginning of a sentence.
-_FUNCTION_WORD = re.compile(
+_FUNCTION_WORD = lazy_pattern(
     "(?:A|An|The|This|That|These|Those|There|Here|He|She|It|We|You|They|My|Your|His|Her|Its|Our|Their|Who|What|When|Where|"
     "Why|How|Which|If|In|On|At|To|For|From|With|Of|And|But|Or|So|Because|As|After|Before|Then|Do|Does|Did|Is|Are|Was|Were|"
     "Can|Could|Will|Would|Should|Must|Have|Has|Had|Please|Not|No|Yes|One|Some|All|Let)(?![A-Za-z])"

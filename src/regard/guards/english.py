@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from regard.guards.english_quantities import find_english_quantities, may_have_english_quantities
@@ -12,16 +11,17 @@ from regard.guards.negations import Negations, find_english_negations, may_have_
 from regard.guards.numbers import MONTHS
 from regard.guards.quantities import Quantity
 from regard.guards.words import WORD
+from regard.text.patterns import lazy_pattern
 from regard.text.scripts import HAN_CHARACTERS
 from regard.text.spans import Span
 
 _MONTH = f"(?:{'|'.join(MONTHS)})"
 _DAY, _YEAR, _ORDINAL = "(?:3[01]|[12][0-9]|0?[1-9])", "(?:1[0-9]|20)[0-9]{2}", "(?:st|nd|rd|th)?"
-_HAN_OR_NUMERAL = re.compile(f"[\u3005-\u3007{HAN_CHARACTERS}]")  # with 々 and 〇
+_HAN_OR_NUMERAL = lazy_pattern(f"[\u3005-\u3007{HAN_CHARACTERS}]")  # with 々 and 〇
 # CA1234, COVID-19, v2.0.1; iPhone, JavaScript; NASA
-_NAME = re.compile(r"(?:[A-Z][A-Za-z]*-|[A-Za-z]+)\d[\w.-]*|(?!Ma?c)[A-Za-z]*[a-z][A-Z][A-Za-z]*|[A-Z]{2,6}s?")
+_NAME = lazy_pattern(r"(?:[A-Z][A-Za-z]*-|[A-Za-z]+)\d[\w.-]*|(?!Ma?c)[A-Za-z]*[a-z][A-Z][A-Za-z]*|[A-Z]{2,6}s?")
 # Abbreviations that Chinese writes differently, and words that may be in capitals for emphasis.
-_NOT_NAME = re.compile(
+_NOT_NAME = lazy_pattern(
     "(?:TV|OK|AM|PM|ID|UK|US|USA|UN|EU|RMB|II|III|IV|AIDS|HIV|UFO|VCR|CV|AD|BC|IMF|GDP|GNP|ASAP|MR|MRS|DR|NO|NOT|YES|ALL|NOW|"
     "THIS|THAT|IS|ARE|MY|YOUR|THE|AND|ONE|WAY|WILL|STOP|VERY|NEVER|EVER|ONLY|ME|YOU|HE|SHE|WE|WHAT|WHO|WHY|HOW|IT|DO|DID|HAVE|"
     "CAN|MUST|ANYONE|BEFORE|REALLY|LOVE|HATE|SO|TOO|GO|NEED|WANT|ALWAYS|HERE|THERE|SAME|GOOD|BAD|NEW|BIG|FREE|HELP)s?"
@@ -29,13 +29,13 @@ _NOT_NAME = re.compile(
 
 
 class EnglishRules(LanguageRules):
-    date_pattern = re.compile(
+    date_pattern = lazy_pattern(
         rf"\b(?P<month>{_MONTH}) (?P<day>{_DAY}){_ORDINAL}\b(?:,? (?P<year>{_YEAR})\b)?"
         rf"|\b(?:the )?(?P<early_day>{_DAY}){_ORDINAL} (?:of )?(?P<its_month>{_MONTH})\b(?:,? (?P<its_year>{_YEAR})\b)?"
         rf"|\b(?P<lone_month>{_MONTH}),? (?:of )?(?P<lone_year>{_YEAR})\b"
     )
     # May is a month only before a number, or after "in" or "of"; elsewhere it may be a verb.
-    month_pattern = re.compile(rf"\b(?!May\b){_MONTH}\b|\bMay(?= \d)|(?<=\b[Ii]n )May\b|(?<=\bof )May\b")
+    month_pattern = lazy_pattern(rf"\b(?!May\b){_MONTH}\b|\bMay(?= \d)|(?<=\b[Ii]n )May\b|(?<=\bof )May\b")
     max_copied_share = 0.5
 
     def is_name(self, span: Span, context: TextContext) -> bool:

@@ -11,6 +11,7 @@ from regard.guards.numbers import CARDINALS, MONTHS, english_numbers
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
 from regard.guards.units import AMOUNT_SYMBOL, AMOUNT_WORDS, ENGLISH_UNIT, TIMES, english_units
 from regard.text.cached import cached_by_text
+from regard.text.patterns import lazy_pattern
 
 _ORDINALS = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth")
 _MORE_ORDINALS = ("thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth")
@@ -53,51 +54,51 @@ _POSSIBLE |= {"millions": (1e6,), "billion": (1e9,), "billions": (1e9,), "quarte
 _POSSIBLE |= {"millionaire": (1e6,), "weekly": (1,), "quadruple": (4,), "teens": (10,), "decades": (10,)}
 _CLOCK_WORDS = {"noon": 720.0, "midday": 720.0, "midnight": 0.0}
 _TIME_UNITS = {"hourly": ("time", 3600.0), "daily": ("time", 86400.0), "overnight": ("time", 86400.0)}
-_WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]+(?![A-Za-z])")
-_SCALE = re.compile(
+_WORD = lazy_pattern(r"(?<![A-Za-z])[A-Za-z]+(?![A-Za-z])")
+_SCALE = lazy_pattern(
     r"[ -]?(?:(?P<word>hundred|thousand|million|billion|trillion|dozen)|(?P<letter>[kKmM]|"
     r"bn)(?![A-Za-z]))(?![^\W\d_])"
 )
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12}
 _SCALES |= {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "bn": 1e9}
-_POINT = re.compile(r" point((?: (?:zero|oh|one|two|three|four|five|six|seven|eight|nine)(?![a-z]))+)", re.IGNORECASE)
+_POINT = lazy_pattern(r" point((?: (?:zero|oh|one|two|three|four|five|six|seven|eight|nine)(?![a-z]))+)", re.IGNORECASE)
 _DIGIT_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
 _PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "hundredth": 100, "thousandth": 1000}
 _COUNTED = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")  # two thirds
-_FRACTION = re.compile(rf"[ -]({'|'.join(_PARTS)})s?(?![A-Za-z])", re.IGNORECASE)
-_AND_A_PART = re.compile(r" and (?:a half|one half|a quarter|one quarter|three quarters)(?![A-Za-z])", re.IGNORECASE)
-_TIME = re.compile(
+_FRACTION = lazy_pattern(rf"[ -]({'|'.join(_PARTS)})s?(?![A-Za-z])", re.IGNORECASE)
+_AND_A_PART = lazy_pattern(r" and (?:a half|one half|a quarter|one quarter|three quarters)(?![A-Za-z])", re.IGNORECASE)
+_TIME = lazy_pattern(
     r"\d:\d\d|o['’ ]?clock|\d ?[ap]\.?m|"
     r"(?<![A-Za-z])at (?:\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
 )
-_PERIOD = re.compile(r" ?(?P<half>[ap])\.? ?m(?![A-Za-z])\.?", re.IGNORECASE)
-_OCLOCK = re.compile(r" ?o['’ ]?clock", re.IGNORECASE)
-_OF_THE_DAY = re.compile(
+_PERIOD = lazy_pattern(r" ?(?P<half>[ap])\.? ?m(?![A-Za-z])\.?", re.IGNORECASE)
+_OCLOCK = lazy_pattern(r" ?o['’ ]?clock", re.IGNORECASE)
+_OF_THE_DAY = lazy_pattern(
     r"(?<![A-Za-z])(?:(?P<am>morning)|(?P<pm>afternoon|evening)|(?P<night>night|tonight|midnight|noon))", re.IGNORECASE
 )
-_DAY_AFTER = re.compile(r" in the (?:morning|afternoon|evening)", re.IGNORECASE)
-_BEFORE_TIME = re.compile(
+_DAY_AFTER = lazy_pattern(r" in the (?:morning|afternoon|evening)", re.IGNORECASE)
+_BEFORE_TIME = lazy_pattern(
     r"(?<![A-Za-z])(?:at|by|until|till?|before|after|around|about|from|to|past|since|between|and|is|it's|than|of) $",
     re.IGNORECASE,
 )
-_TO_OR_PAST = re.compile(
+_TO_OR_PAST = lazy_pattern(
     r"(?:(?: minutes?)? (?P<which>past)|(?P<to>(?: minutes?|quarter) (?:to|before))) $", re.IGNORECASE
 )
-_MINUS = re.compile(r"(?:(?<![A-Za-z0-9_.,)])[-−]|(?<![A-Za-z])(?:minus|negative) )$", re.IGNORECASE)
-_BELOW = re.compile(r" below(?: (?:zero|freezing))?(?![A-Za-z])", re.IGNORECASE)
-_NUMBER_BEFORE = re.compile(
+_MINUS = lazy_pattern(r"(?:(?<![A-Za-z0-9_.,)])[-−]|(?<![A-Za-z])(?:minus|negative) )$", re.IGNORECASE)
+_BELOW = lazy_pattern(r" below(?: (?:zero|freezing))?(?![A-Za-z])", re.IGNORECASE)
+_NUMBER_BEFORE = lazy_pattern(
     r"(?:\d|teen|ty|hundred|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) ?$", re.IGNORECASE
 )
-_BETWEEN = re.compile(r" ?(?:[-–—~～]|to|or|and) ?")
-_SUFFIX = re.compile(r"(?P<ordinal>st|nd|rd|th)(?![A-Za-z])|['’]?(?P<decade>s)(?![A-Za-z])|(?P<letters>[A-Za-z]+)")
+_BETWEEN = lazy_pattern(r" ?(?:[-–—~～]|to|or|and) ?")
+_SUFFIX = lazy_pattern(r"(?P<ordinal>st|nd|rd|th)(?![A-Za-z])|['’]?(?P<decade>s)(?![A-Za-z])|(?P<letters>[A-Za-z]+)")
 _DECADES = {word: 10.0 * tens for tens, word in enumerate(("twenties", "thirties", "forties", "fifties"), start=2)}
 _DECADES |= {word: 10.0 * tens for tens, word in enumerate(("sixties", "seventies", "eighties", "nineties"), start=6)}
-_AGE = re.compile("[ -]olds?(?![A-Za-z])")
-_CENTURY = re.compile("[ -]centur(?:y|ies)(?![A-Za-z])")
+_AGE = lazy_pattern("[ -]olds?(?![A-Za-z])")
+_CENTURY = lazy_pattern("[ -]centur(?:y|ies)(?![A-Za-z])")
 _MONTH_NAMES = "|".join((*MONTHS, *(f"{month[:3]}(?![a-z])" for month in MONTHS), "Sept(?![a-z])"))
 # "may" and "march" may be verbs
-_MONTH = re.compile(rf"\b(?!May\b|Mar\b|March\b)(?P<sure>{_MONTH_NAMES})\b|\b(?P<maybe>May|March|Mar)\b")
+_MONTH = lazy_pattern(rf"\b(?!May\b|Mar\b|March\b)(?P<sure>{_MONTH_NAMES})\b|\b(?P<maybe>May|March|Mar)\b")
 
 # What the first search of `may_have_english_quantities` looks for: words of which any quantity has at least one, unless
 # it is one of "a", "one", "first" and the like, which alone are no certain quantity.
@@ -109,12 +110,12 @@ _NUMBER_WORDS = frozenset(
         *("century", "centuries", "clock", "oclock"),
     )
 ) - {"k", "m", "mar", "marc", "march"}
-_LOWER_WORD = re.compile("[a-z]+")
+_LOWER_WORD = lazy_pattern("[a-z]+")
 _POSSIBLE_HOURS = frozenset(_POSSIBLE) - {"a", "an"}
-_HOUR = re.compile(
+_HOUR = lazy_pattern(
     rf"(?<![A-Za-z])(?i:{'|'.join(_POSSIBLE_HOURS)})(?i: ?[ap]\.? ?m(?![A-Za-z])| in the (?:morning|afternoon|evening))"
 )
-_NUMBER_SIGN = re.compile("[0-9=%]|[IVX]{2}")
+_NUMBER_SIGN = lazy_pattern("[0-9=%]|[IVX]{2}")
 
 
 def may_have_english_quantities(text: str) -> bool:

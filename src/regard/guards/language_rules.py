@@ -13,10 +13,11 @@ from functools import cached_property
 
 from regard.guards.negations import Negations
 from regard.guards.quantities import Quantity
+from regard.text.patterns import lazy_pattern
 from regard.text.scripts import LATIN_CHARACTERS
 from regard.text.spans import Span
 
-_LATIN_WORD = re.compile(f"[{LATIN_CHARACTERS}]+")
+_LATIN_WORD = lazy_pattern(f"[{LATIN_CHARACTERS}]+")
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from regard.guards.words import LETTER
+from regard.text.patterns import lazy_pattern
 from regard.text.scripts import HAN_CHARACTERS
 
-_UNIT = re.compile(rf"[{HAN_CHARACTERS}]|{LETTER}+(?:['’]{LETTER}+)*|(?P<mark>[^\w\s]|_)(?P=mark)*")
-_LONG_WORD = re.compile("[A-Za-z]{26,}")  # a loop of letters
+_UNIT = lazy_pattern(rf"[{HAN_CHARACTERS}]|{LETTER}+(?:['’]{LETTER}+)*|(?P<mark>[^\w\s]|_)(?P=mark)*")
+_LONG_WORD = lazy_pattern("[A-Za-z]{26,}")  # a loop of letters
 _LONGEST_PERIOD = 12  # units
 _MARKS_IN_A_ROW = 12  # of one mark; more is a loop
 _ALWAYS_ALLOWED = 2  # times that a unit may follow itself, and a phrase may occur

@@ -12,9 +12,10 @@ from regard.guards.language_pair import LanguagePair
 from regard.guards.measures import can_translate, translate_measure, write_number
 from regard.guards.numbers import numbers_to_digits
 from regard.guards.quantities import Quantity
+from regard.text.patterns import lazy_pattern
 from regard.text.sentences import is_unspaced
 
-_BROKEN_NUMBER = re.compile(r"\d,\d{1,2}(?!\d)|\d,\d{4}")  # 50,00
+_BROKEN_NUMBER = lazy_pattern(r"\d,\d{1,2}(?!\d)|\d,\d{4}")  # 50,00
 
 
 def missing_entities(source: str, translation: str, pair: LanguagePair) -> list[str]:

@@ -8,13 +8,14 @@ from regard.guards.entities import find_entities
 from regard.guards.language_pair import LanguagePair
 from regard.guards.missing import occurrence
 from regard.guards.words import LETTER
+from regard.text.patterns import lazy_pattern
 
 # Names that are frequent in corpora of example sentences, as whole words: not in "tomorrow", "bottom" or "summary".
 _FREQUENT_NAMES = (
-    (("tom", "汤姆", "湯姆"), re.compile(rf"(?<!{LETTER})toms?(?!{LETTER})|汤姆|湯姆", re.IGNORECASE)),
+    (("tom", "汤姆", "湯姆"), lazy_pattern(rf"(?<!{LETTER})toms?(?!{LETTER})|汤姆|湯姆", re.IGNORECASE)),
     (
         ("mary", "玛丽", "玛莉", "瑪麗", "瑪莉"),
-        re.compile(rf"(?<!{LETTER})marys?(?!{LETTER})|玛丽|玛莉|瑪麗|瑪莉", re.IGNORECASE),
+        lazy_pattern(rf"(?<!{LETTER})marys?(?!{LETTER})|玛丽|玛莉|瑪麗|瑪莉", re.IGNORECASE),
     ),
 )
 

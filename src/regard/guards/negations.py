@@ -11,10 +11,11 @@ import re
 from dataclasses import dataclass
 
 from regard.text.cached import cached_by_text
+from regard.text.patterns import lazy_pattern
 
 _TAG_VERBS = "is|are|was|were|am|do|does|did|have|has|had|can|could|will|would|should|must|shall|wo|ca|need|might|ai"
 _PRONOUNS = "I|you|he|she|it|we|they|there|this|that"
-_NEUTRAL_EN = re.compile(
+_NEUTRAL_EN = lazy_pattern(
     r"\bno (?:sooner|doubt|wonder|matter|longer than)\b|\bnot (?:only|just|merely|simply|to mention)\b|"
     r"n['’]t (?:only|just)\b|"
     r"\bno\. ?(?=\d)|\b(?:if|or|why) not\b|\bwhy don['’]t (?:you|we)\b|\bcan(?:['’]t|not) (?:help|wait|but)\b|"
@@ -24,26 +25,26 @@ _NEUTRAL_EN = re.compile(
     re.IGNORECASE,
 )
 _QUESTION_EN = rf"(?:^|(?<=[\"“.!?,;] ))(?:{_TAG_VERBS})n['’]t (?=[^.!?]*\?)"  # Isn't that mine?
-_SOFT_EN = re.compile(
+_SOFT_EN = lazy_pattern(
     rf"{_QUESTION_EN}|\bnot (?:until|as|so|long before|at all\.)|\bdon['’]t (?:forget|hesitate|mention)\b|"
     rf"\bno (?:more|less|other|better) than\b|"
     r"\bnone of\b|\bnothing but\b|\bno (?:trouble|good|way|idea)\b|\bknow nothing\b|\bnothing more\b|\b(?:not|"
     r"n['’]t) (?:be )?long (?:before|till)\b|\b(?:had|were)(?: not|n['’]t)\b|\bdon['’]t care\b|\bnor\b|\bnot to\b",
     re.IGNORECASE,
 )
-_CERTAIN_EN = re.compile(
+_CERTAIN_EN = lazy_pattern(
     r"\b(?:not|never|no|none|nobody|nothing|nowhere|neither|nor|cannot|without|noone)\b|(?<=[a-z])n['’]t\b"
     r"|\b(?:aint|dont|cant|wont|didnt|doesnt|isnt)\b",
     re.IGNORECASE,
 )
 # For a quick look.
-_WORD_EN = re.compile("[a-z]+")
+_WORD_EN = lazy_pattern("[a-z]+")
 _CERTAIN_WORDS = frozenset(
     ["not", "never", "no", "none", "nobody", "nothing", "nowhere", "neither", "nor", "cannot", "without", "noone"]
 )
 _CERTAIN_WORDS |= frozenset(["aint", "dont", "cant", "wont", "didnt", "doesnt", "isnt"])
-_MARK_ZH = re.compile("[不没沒未勿毋甭绝絕毫并並无無别別]")
-_POSSIBLE_EN = re.compile(
+_MARK_ZH = lazy_pattern("[不没沒未勿毋甭绝絕毫并並无無别別]")
+_POSSIBLE_EN = lazy_pattern(
     r"\bun(?!der|til|ion|it|ique|iver|cle|iform|anim)[a-z]{3,}|\bdis(?:lik|agre|approv|satisf|honest|appear|"
     r"obe|order|appoint|courag|"
     r"respect|abl|belie|continu|advant|connect|trust|interest)[a-z]*|\bim(?:poss|pati|polite|perfect|matur|"
@@ -65,7 +66,7 @@ _POSSIBLE_EN = re.compile(
     re.IGNORECASE,
 )
 _HAN = "[\u4e00-\u9fff]"
-_NEUTRAL_ZH = re.compile(
+_NEUTRAL_ZH = lazy_pattern(
     rf"(?<![现正])({_HAN})不\1|({_HAN})[没沒]\2|({_HAN}{_HAN})不\3|有[没沒]有|(?:还是|还|來|来|去)不(?=[来去])|"
     "不错(?!过)|不錯(?!過)|差不多|不但|不仅|不僅|不只|不光|不单|(?<!错)不[過过](?!来|去|是)|不管|不论|不論|不"
     "得不|不能不|不可不|不会不|不久|"
@@ -79,7 +80,7 @@ _NEUTRAL_ZH = re.compile(
     "埋没|没落|必不可少|玩世不恭|"
     "与其|不如(?=去|我|我们|咱)|不等(?=的)|差点[没儿]?不?"
 )
-_SOFT_ZH = re.compile(
+_SOFT_ZH = lazy_pattern(
     "没关系|沒關係|没事|沒事|没问题|沒問題|没错|沒錯|没想到|没料到|来不及|等不及|不耐烦|不满|不幸|不安|"
     "不舒服|不太|不够|不夠|不到|无聊|無聊|"
     "不同(?!意)|不一样|不一樣|不一(?=$|[，。！])|不用了|为什么不|為什麼不|何不|怎么不|不如|不是.{1,14}[吗嗎]|"
@@ -87,11 +88,11 @@ _SOFT_ZH = re.compile(
     "不.{1,12}[吗嗎](?=[？?])|不在(?=乎)|不公|不小心|不平凡|不自在|好久不|好久没|很久没|很久没有|不仅仅|不免|"
     "不怎么样|瞧不起|看不起|不得|不见(?=了|得)|不要|不准"
 )
-_CERTAIN_ZH = re.compile(
+_CERTAIN_ZH = lazy_pattern(
     "不(?:必|用|需|要|准|许|得)?|没有?|沒有?|未(?:曾|能)?|勿|毋|甭|绝无|毫无|毫無|并非|絕非|绝非|无法|無法|无人|無人|"
     "(?:(?<=^)|(?<=[，。！？、；：“”,.!?;: ])|(?<=[请你您们千万都也就可先再]))[别別](?![人的墅处])|[别別](?=[。！!]|$)"
 )
-_POSSIBLE_ZH = re.compile(
+_POSSIBLE_ZH = lazy_pattern(
     "无|無|非|否|拒绝|拒絕|停止|忘|错|錯|难以|难道|很少|除了|除非|禁止|避免|讨厌|討厭|失败|缺|反对|"
     "戒|莫|休想|怎么可能|怎么会|哪[有能会]|"
     "谁[会能]|何必|几乎|[别別]|记得|宁[死可愿]|單身|单身|欠|文盲|盲|聋|拒|未|防止|免得|以免|停|不管|不论|無"

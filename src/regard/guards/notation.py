@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from regard.guards.quantities import Quantity, Reading, negative, reading
 from regard.guards.units import CURRENCY_SIGNS, CURRENCY_UNITS
 from regard.text.literals import NOTATIONS, scan
+from regard.text.patterns import lazy_pattern
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
-_NOTATION = re.compile(
+_NOTATION = lazy_pattern(
     r"(?P<code>(?<![A-Za-z0-9])(?!(?:USD|RMB|CNY|EUR|JPY|HKD|GBP)\d)[A-Za-z]+-?\d(?:[\w.-]*[A-Za-z0-9])?(?![A-Za-z0-9]))"
     rf"|(?<![A-Za-z0-9_])(?<!\d\.)(?:(?P<time>(?:[01]?\d|2[0-4])[:：][0-5]\d(?::[0-5]\d)?(?![\d:：]))"
     rf"|{'|'.join(f'(?P<{name}>{pattern})' for name, pattern in NOTATIONS.items())})"
@@ -22,12 +23,12 @@ _NOTATION = re.compile(
     r"|(?P<digits>\d+(?:\.\d+)?)",
     re.ASCII,
 )
-_RANGE = re.compile(r"\d{1,4}-\d{1,4}")  # 3-5 are two numbers
-_SCIENTIFIC = re.compile(r"(?P<base>[\d.]+)(?:[eE](?P<e>.+)| ?[×*] ?10\^?(?P<ten>.+)|(?P<power>.+))")
+_RANGE = lazy_pattern(r"\d{1,4}-\d{1,4}")  # 3-5 are two numbers
+_SCIENTIFIC = lazy_pattern(r"(?P<base>[\d.]+)(?:[eE](?P<e>.+)| ?[×*] ?10\^?(?P<ten>.+)|(?P<power>.+))")
 # Before an amount: $5, US$5, RMB 5, 人民币5
-_CURRENCY = re.compile(r"(?P<sign>-?(?:US|HK)?[$€£¥]|(?<![A-Za-z])(?:USD|RMB|CNY|EUR|JPY|HKD|GBP)|人民币)\s?$")
+_CURRENCY = lazy_pattern(r"(?P<sign>-?(?:US|HK)?[$€£¥]|(?<![A-Za-z])(?:USD|RMB|CNY|EUR|JPY|HKD|GBP)|人民币)\s?$")
 _CODES = {"US$": ("USD",), "HK$": ("HKD",), "RMB": ("CNY",), "人民币": ("CNY",)} | CURRENCY_SIGNS
-_ANY_DIGITS = re.compile(r"\d+(?:[.,' ]\d{3})*(?:[.,]\d+)?")
+_ANY_DIGITS = lazy_pattern(r"\d+(?:[.,' ]\d{3})*(?:[.,]\d+)?")
 NEAR = 30  # characters before a number that may belong to it
 _NEVER_A_NUMBER = 16  # digits: more than a float holds
 

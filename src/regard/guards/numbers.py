@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import re
 
+from regard.text.patterns import lazy_pattern
+
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2, "半": 0.5}
 _MULTIPLIERS = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "萬": 10_000, "亿": 10**8, "億": 10**8}
 _SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -43,21 +45,23 @@ CARDINALS = {word: _WORDS[word] for word in (*_SMALL, *_TEENS, *_TENS)}
 _SCALE_WORDS = ("hundred", "thousand", "million", "billion", "trillion")
 _AMBIGUOUS = ("zero", "one")  # as single words: "one" may be a pronoun
 _MOST = 1e300  # "hundred hundred hundred …"
-_ENGLISH_WORD = re.compile("(?<![A-Za-z])(?!and(?![A-Za-z]))[A-Za-z]+", re.IGNORECASE)
-_TOKEN = re.compile(
+_ENGLISH_WORD = lazy_pattern("(?<![A-Za-z])(?!and(?![A-Za-z]))[A-Za-z]+", re.IGNORECASE)
+_TOKEN = lazy_pattern(
     r"(?P<digits>\d[\d,]*(?:\.\d+)?)|(?P<chinese>[零〇一二两兩三四五六七八九十百千万萬亿億半]+)|(?P<word>[A-Za-z]+)|(?P<other>\S)"
 )
 _SCALE = "(?:百(?!分)|千(?![克米瓦卡])|[万萬亿億]){1,3}"
 _SCALE_WORD = "(?:hundred|thousand|million|billion|trillion)(?![A-Za-z])"
 _UNSCALED = r"(?:\d{1,3}(?:,\d{3}){1,4}|\d{1,15})(?:\.\d{1,9})?"
-_SCALED = re.compile(rf"(?<![A-Za-z0-9_.,])(?:(?:{_UNSCALED} ?{_SCALE})+|{_UNSCALED}[ -]?{_SCALE_WORD})", re.IGNORECASE)
-_SCALED_PART = re.compile(rf"({_UNSCALED})[ -]?({_SCALE}|{_SCALE_WORD})", re.IGNORECASE)
-_HALF_A = re.compile(rf"half an? ({_SCALE_WORD})", re.IGNORECASE)
-_SCALE_AFTER = re.compile(rf"[ -]?({_SCALE}|{_SCALE_WORD})", re.IGNORECASE)
-_KILO_UNIT = re.compile("千[克米瓦卡]")
-_TWO_DIGITS = re.compile("[一二两兩三四五六七八九]{2}")  # 七八个: seven or eight
+_SCALED = lazy_pattern(
+    rf"(?<![A-Za-z0-9_.,])(?:(?:{_UNSCALED} ?{_SCALE})+|{_UNSCALED}[ -]?{_SCALE_WORD})", re.IGNORECASE
+)
+_SCALED_PART = lazy_pattern(rf"({_UNSCALED})[ -]?({_SCALE}|{_SCALE_WORD})", re.IGNORECASE)
+_HALF_A = lazy_pattern(rf"half an? ({_SCALE_WORD})", re.IGNORECASE)
+_SCALE_AFTER = lazy_pattern(rf"[ -]?({_SCALE}|{_SCALE_WORD})", re.IGNORECASE)
+_KILO_UNIT = lazy_pattern("千[克米瓦卡]")
+_TWO_DIGITS = lazy_pattern("[一二两兩三四五六七八九]{2}")  # 七八个: seven or eight
 # A single Chinese numeral is a number only before a measure word: not in 三明治, 星期三 or 十分.
-_MEASURE_WORD = re.compile("[个個只隻本年月天岁歲次张張条條件块塊元位名家辆輛台把杯瓶双雙小分公米人点點口日号號]")
+_MEASURE_WORD = lazy_pattern("[个個只隻本年月天岁歲次张張条條件块塊元位名家辆輛台把杯瓶双雙小分公米人点點口日号號]")
 
 
 def numbers_to_digits(text: str) -> str:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from regard.guards.dates import translate_date
 from regard.guards.language_pair import LanguagePair
 from regard.guards.measures import translate_measure
+from regard.text.patterns import lazy_pattern
 from regard.text.sentences import is_unspaced
 from regard.text.spans import Span, SpanKind
 
-_LATIN = re.compile("[A-Za-z0-9À-ɏ]")
+_LATIN = lazy_pattern("[A-Za-z0-9À-ɏ]")
 _NUMBERS, _YEARS = ("20", "30", "50", "10", "100"), ("1995", "2003", "1980")
 
 

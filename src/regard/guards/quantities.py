@@ -8,7 +8,6 @@ such as "a", "both" or 一, may be the equal of a certain one but need none them
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from itertools import pairwise
 from typing import Literal
 
 from regard.guards.units import Unit
+from regard.text.patterns import lazy_pattern
 
 # ("number", 3.0) without a unit; ("mass", 3.0); ("clock", minutes); ("ratio", 0.5); ("code", "v2.3.1")
 Reading = tuple[str, float | str]
 RangeMark = Literal["", "certain", "possible"]  # whether a range begins with this quantity and ends with the next: 3–5
-_RANGE = re.compile(r" ?(?:(?P<certain>[-–—~～到至]|to(?= ))|(?:and|or|或者?|到|至|还是)) ?")
+_RANGE = lazy_pattern(r" ?(?:(?P<certain>[-–—~～到至]|to(?= ))|(?:and|or|或者?|到|至|还是)) ?")
 _MOST_MATCHED = 100  # beyond this many quantities without an identical one, no exchange of partners is tried
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from regard.text.literals import find_literals
+from regard.text.patterns import lazy_pattern
 from regard.text.sentences import space_between
 
 _OPENING, _CLOSING = "“「『«《〈", "”」』»》〉"
 _PARTNER = dict(zip(_CLOSING, _OPENING, strict=True))
-_QUOTES = re.compile(f'["{_OPENING}{_CLOSING}]')
-_SINGLE_QUOTES = re.compile(r"(?<!\w)['‘](?=\w)|(?<=[\w.,!?])['’](?!\w)")  # 'so', but not isn't
+_QUOTES = lazy_pattern(f'["{_OPENING}{_CLOSING}]')
+_SINGLE_QUOTES = lazy_pattern(r"(?<!\w)['‘](?=\w)|(?<=[\w.,!?])['’](?!\w)")  # 'so', but not isn't
 
 
 def repair_quotes(source: str, translation: str) -> str:

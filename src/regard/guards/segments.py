@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regard.text.patterns import lazy_pattern
 from regard.text.sentences import is_unspaced, space_between
 from regard.text.spans import Span
 
-_WIDE = re.compile(
+_WIDE = lazy_pattern(
     "[\u2014\u2018-\u201d\u2026\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
 _EMOJI = "\u2600"  # the first; later characters are emoji or wide

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from regard.text.patterns import lazy_pattern
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -163,10 +165,10 @@ AMOUNT_WORDS = frozenset(
     if word not in ("per", "hour", "second", "point")
     for form in (word, f"{word}s", f"{word}es")
 )
-AMOUNT_SYMBOL = re.compile(rf"(?<![A-Za-z])(?i:an?|one)[ -]{_SYMBOL}")
+AMOUNT_SYMBOL = lazy_pattern(rf"(?<![A-Za-z])(?i:an?|one)[ -]{_SYMBOL}")
 _ENGLISH_WORDS = [name for name in _ENGLISH if " per " not in name]
 # After a number in English: 5 kg, 5-kg, five kilograms, 5-year-old, 10 years'
-ENGLISH_UNIT = re.compile(
+ENGLISH_UNIT = lazy_pattern(
     rf"[ -]?{_SYMBOL}"
     rf"|[ -](?:of |whole |full |more |long |"
     rf"solid )?(?P<english>(?i:{_alternatives(_ENGLISH_WORDS)})(?:s|(?<=inch)es)?)"
@@ -177,7 +179,7 @@ _LONG_CHINESE = [
     for name in _CHINESE
     if name not in ("兆", "卡", "安", "码", "度", "帕", "伏", "赫", "角", "瓦", "分", "岁", "年")
 ]
-CHINESE_UNIT = re.compile(
+CHINESE_UNIT = lazy_pattern(
     rf" ?(?:{_SYMBOL}|(?P<chinese>{_alternatives(_LONG_CHINESE)}|兆(?!字)|卡(?!车|片|通)|安(?!全|静|装)|"
     rf"码(?!头)|度(?!假|过)|帕|伏|赫|角(?!色|度)|瓦(?!片)|分(?!之|刻|手|裂)|岁(?!月)|年(?!代|级))"
     r"(?P<per>(?:/|每)(?:小时|小時|秒))?)"

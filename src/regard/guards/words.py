@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from regard.text.patterns import lazy_pattern
 from regard.text.scripts import HAN_CHARACTERS
 
 LETTER = rf"(?:(?![{HAN_CHARACTERS}])[^\W_])"  # a letter or digit, but not Han
-WORD = re.compile(rf"[{HAN_CHARACTERS}]|{LETTER}+(?:['’]{LETTER}+)*")
-_HAN = re.compile(f"[{HAN_CHARACTERS}]")
+WORD = lazy_pattern(rf"[{HAN_CHARACTERS}]|{LETTER}+(?:['’]{LETTER}+)*")
+_HAN = lazy_pattern(f"[{HAN_CHARACTERS}]")
 
 
 def count_words(text: str) -> float:

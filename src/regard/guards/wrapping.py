@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from regard.guards.segments import translate_punctuation
+from regard.text.patterns import lazy_pattern
 from regard.text.sentences import is_unspaced
 
 _PAIRS = {
@@ -21,7 +20,7 @@ _PAIRS = {
     "*": "*",
 }
 # All markers at once: removing one per call would recurse once for each.
-_MARKERS = re.compile(r"(?:(?:#{1,6}|[-*+>•]|\d{1,3}[.)])\s+|[。，、；：！？,;:!?…]+\s*(?=\w|[-#*+>•]))++(?=\S)")
+_MARKERS = lazy_pattern(r"(?:(?:#{1,6}|[-*+>•]|\d{1,3}[.)])\s+|[。，、；：！？,;:!?…]+\s*(?=\w|[-#*+>•]))++(?=\S)")
 _LATIN = {"（": "(", "）": ")", "「": '"', "」": '"', "『": '"', "』": '"', "“": '"', "”": '"', "《": '"', "》": '"'}
 _LATIN |= {"【": "[", "】": "]"}
 _OPENING = {"(": "（", '"': "“"}

@@ -60,9 +60,13 @@ class ExplorableTranslator(Protocol):
     decode: DecodeConfig
     tasks: tuple[str, ...]
     tokenizer: TokenizerPair
-    model: TranslationModel
-    device: torch.device
     max_sentence_tokens: int
+
+    @property
+    def model(self) -> TranslationModel: ...
+
+    @property
+    def device(self) -> torch.device: ...
 
     @property
     def searcher(self) -> Engine | SearchModel[Any]: ...

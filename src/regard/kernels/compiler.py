@@ -9,10 +9,10 @@ import os
 import platform
 import shutil
 import subprocess
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.kernels.instruction_sets import native_flags
 from regard.kernels.native_library import NoKernelsError
 from regard.processes import child_environment
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HEADERS = Path(__file__).parent
 # Not -ffast-math: masks need infinities. These let sums be vectorised.
 FLAGS = (
-    *("-std=c++17", "-O3", "-march=native", "-fopenmp-simd", "-shared", "-fPIC"),
+    *("-std=c++17", "-O3", "-fopenmp-simd", "-shared", "-fPIC"),
     *("-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros"),
     "-Wno-psabi",  # no vector crosses the boundary of a library, so their calling convention does not matter
 )
@@ -54,7 +54,7 @@ def torch_flags() -> tuple[str, ...]:
 
 
 def all_flags(wanted: Library) -> tuple[str, ...]:
-    return FLAGS + wanted.flags + (torch_flags() if wanted.links_torch else ())
+    return FLAGS + native_flags() + wanted.flags + (torch_flags() if wanted.links_torch else ())
 
 
 def fingerprint(wanted: Library, compiler: str) -> str:
@@ -62,6 +62,8 @@ def fingerprint(wanted: Library, compiler: str) -> str:
     source = wanted.source
     headers = sorted({*source.parent.glob("*.h"), *HEADERS.glob("*.h")})
     texts = [file.read_text("utf-8") for file in (source, *headers)]
+    from importlib.metadata import version  # slow to import
+
     versions = (*platform.libc_ver(), *([version("torch")] if wanted.links_torch else ()))
     parts = [*texts, compiler, " ".join(all_flags(wanted)), platform.machine(), processor(), *versions]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]

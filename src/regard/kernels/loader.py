@@ -1,4 +1,5 @@
-"""The C++ kernels: compiled once per machine, stored in the cache, checked and loaded on first use.
+"""The C++ kernels: a platform wheel has the engine's (prebuilt.py); others are compiled once per machine, stored in the
+cache, checked and loaded on first use.
 
 Without them everything still works: `library()` is None, a warning in the log says why, and every caller has a fallback
 (bindings.py lists them). `REGARD_NATIVE=0` switches the kernels off. Compiling is logged, and the command prints it.
@@ -10,17 +11,17 @@ structure or a function is not as bindings.py has it.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import logging
 import os
 import tempfile
 from pathlib import Path
 
-from regard.kernels import store
+from regard.kernels import prebuilt, store
 from regard.kernels.bindings import Library
-from regard.kernels.compiler import compile_to, find_compiler, fingerprint
 from regard.kernels.native_library import NativeLibrary, NoKernelsError, RefusedLibraryError, open_handle
-from regard.kernels.trial import try_in_child
+from regard.kernels.prebuilt import DamagedPackageError, find_prebuilt
 
 __all__ = ["NativeLibrary", "NoKernelsError", "RefusedLibraryError", "library", "load"]
 
@@ -47,9 +48,33 @@ def warn_once(message: str) -> None:
 
 
 def load(wanted: Library) -> NativeLibrary:
-    """The compiled kernels, compiled now if they are not in the cache."""
+    """The compiled kernels: those of the package, or else compiled now if they are not in the cache."""
     if os.environ.get("REGARD_NATIVE") == "0":
         raise NoKernelsError("the environment variable REGARD_NATIVE is 0")
+    return load_prebuilt(wanted) or load_compiled(wanted)
+
+
+def load_prebuilt(wanted: Library) -> NativeLibrary | None:
+    """The library that came with the package; None where there is none for this CPU, or where it is damaged."""
+    try:
+        found = find_prebuilt(wanted.source, prebuilt.FOLDER)
+    except DamagedPackageError as error:
+        warn_once(str(error))
+        return None
+    if found is None:
+        return None
+    path, checksum = found
+    try:
+        return NativeLibrary(ctypes.CDLL(str(path)), wanted, build=f"{path.stem} {checksum[:24]}")
+    except (OSError, RefusedLibraryError) as error:  # made for another C library, say
+        warn_once(f"{path} is not used: {error}")
+        return None
+
+
+def load_compiled(wanted: Library) -> NativeLibrary:
+    """The library from the cache, compiled now if it is not there."""
+    from regard.kernels.compiler import find_compiler, fingerprint  # a platform wheel needs none of this
+
     compiler = find_compiler()
     key = fingerprint(wanted, compiler)
     handle, not_stored = stored(wanted, key, compiler)
@@ -104,6 +129,8 @@ def from_cache(wanted: Library, folder: Path, key: str, compiler: str) -> int:
 
 def build(wanted: Library, folder: Path, key: str, compiler: str) -> int:
     """Compile, try and store a library in this folder."""
+    from regard.kernels.compiler import compile_to
+    from regard.kernels.trial import try_in_child
 
     def make(path: Path) -> None:
         LOG.info("compiling %s for this machine, once: some ten seconds", wanted.source.name)

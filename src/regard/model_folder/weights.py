@@ -22,6 +22,7 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, assert_never
 
@@ -66,7 +67,7 @@ class Header:
     tensors: Mapping[str, StoredTensor]  # in the order of the file
     size: int  # bytes before the first tensor
 
-    @property
+    @cached_property
     def weights(self) -> dict[str, StoredTensor]:
         """The tensors without the scales of those in int8."""
         return {name: tensor for name, tensor in self.tensors.items() if not self.is_scale(name)}
@@ -81,7 +82,7 @@ class Header:
             return False
         return (tensor.type, scale.type, scale.shape) == ("I8", "F32", tensor.shape[:-1])
 
-    @property
+    @cached_property
     def numbers(self) -> int:
         """How many numbers all weights have."""
         return sum(math.prod(tensor.shape) for tensor in self.weights.values())

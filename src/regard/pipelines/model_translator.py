@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from regard import config as settings
 from regard.config import DecodeConfig, Precision
-from regard.core.taps import Tap, tap_paths
-from regard.decode.batching import plan_batches
-from regard.decode.engine import Engine
+from regard.config.models.base import TranslationFamily
 from regard.decode.hypotheses import Hypothesis
-from regard.decode.model_engine import build_searcher
-from regard.decode.protocols import SearchModel
-from regard.decode.search import pad_sources, search
 from regard.decode.shortlist import load_shortlist
 from regard.errors import ConfigError
+from regard.extras import require
 from regard.model_folder.folder import read_description
-from regard.models.load import read_model
-from regard.models.translation_model import TranslationModel
+from regard.pipelines.backend import Backend
 from regard.pipelines.translation import (
     EMPTY,
     Alternative,
@@ -40,8 +32,13 @@ from regard.text.normalise import normalise
 from regard.text.sentences import split_long
 from regard.tokenizers.read import translation_tokenizer
 
-if TYPE_CHECKING:  # imported only where a trace is made
+if TYPE_CHECKING:  # imported only where the model in PyTorch is asked for
+    import torch
+
+    from regard.decode.engine import Engine
+    from regard.decode.protocols import SearchModel
     from regard.inspect.trace import Trace
+    from regard.models.translation_model import TranslationModel
 
 # Longer inputs are split at the ends of sentences: models are trained on sentences, and attention is quadratic.
 MAX_INPUT_TOKENS = 160
@@ -69,24 +66,28 @@ class ModelTranslator(TranslatorBase):
         self.decode = description.decode
         self.tasks = description.tasks
         self.task: str | None = None
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = read_model(folder, description.model, TranslationModel, "translate").to(self.device)  # type: ignore[type-abstract]
+        if not isinstance(description.model, TranslationFamily):
+            raise ConfigError(f"a {description.model.family} model does not translate: {description.model.use}")
         self.tokenizer = translation_tokenizer(folder, description)
         self.shortlist = load_shortlist(folder, self.tokenizer.tgt.size) if shortlist else None
-        self.taps = [module for module in self.model.modules() if isinstance(module, Tap)]
-        longest = self.model.longest_target
+        self.backend = Backend(folder, description, self.precision)
+        longest = self.backend.longest_target
         self.max_sentence_tokens = MAX_SENTENCE_TOKENS if longest is None else longest - 1  # without the EOS token
         self.max_input_tokens = min(MAX_INPUT_TOKENS, self.max_sentence_tokens)
 
-    @functools.cached_property
-    def engine(self) -> Engine | SearchModel[Any]:
-        """The fast implementation of the model for search, built on first use."""
-        return build_searcher(self.model, self.precision)
+    @property
+    def model(self) -> TranslationModel:
+        """The model in PyTorch, loaded when it is first asked for."""
+        return self.backend.live.model
+
+    @property
+    def device(self) -> torch.device:
+        return self.backend.live.device
 
     @property
     def searcher(self) -> Engine | SearchModel[Any]:
         """The engine, or the model itself while one of its taps is observed: the engine has no taps."""
-        return self.model if any(tap.hooked for tap in self.taps) else self.engine
+        return self.backend.live.searcher
 
     def translate(
         self,
@@ -175,7 +176,7 @@ class ModelTranslator(TranslatorBase):
     ) -> list[list[Alternative]]:
         """The `n_best` translations of each part. `done` is called with the indices of finished parts."""
         sources = self.encode_src(parts)
-        found = search(self.searcher, sources, config, self.device, n_best, prefixes, done, shortlist=self.shortlist)
+        found = self.backend.search(sources, config, n_best, prefixes, done, self.shortlist)
         return [[self.to_alternative(part, one) for one in best] for part, best in zip(parts, found, strict=True)]
 
     def to_alternative(self, part: str, hypothesis: Hypothesis) -> Alternative:
@@ -195,26 +196,19 @@ class ModelTranslator(TranslatorBase):
         self, sources: Sequence[str], translations: Sequence[str], done: Callable[[int], None] = lambda count: None
     ) -> list[Alternative]:
         """Log-probabilities of given translations, in total and per token."""
-        from regard.decode.scoring import score_translations
-
         check_pairs(sources, translations)
         src_ids, tgt_ids = self.encode_src(sources), self.tokenizer.encode_tgt(translations)
         self.check_lengths(src_ids, tgt_ids)
-        longest = [max(len(s), len(t)) + 1 for s, t in zip(src_ids, tgt_ids, strict=True)]
-        scored: dict[int, Alternative] = {}
-        for batch in plan_batches(longest, self.decode.batch_tokens):
-            src_BM = pad_sources([src_ids[i] for i in batch], self.device)
-            chosen = [tgt_ids[i] for i in batch]
-            results = score_translations(
-                self.model, src_BM, chosen, length_penalty=self.decode.length_penalty, rule=self.decode.beam_rule
-            )
-            for i, result in zip(batch, results, strict=True):
-                scored[i] = dataclasses.replace(self.to_alternative(sources[i], result), text=translations[i])
-            done(len(batch))
-        return [scored[i] for i in range(len(sources))]
+        penalty, rule = self.decode.length_penalty, self.decode.beam_rule
+        scored = self.backend.score(src_ids, tgt_ids, self.decode.batch_tokens, penalty, rule, done)
+        return [
+            dataclasses.replace(self.to_alternative(source, one), text=translation)
+            for source, translation, one in zip(sources, translations, scored, strict=True)
+        ]
 
     def trace(self, text: str, translation: str | None = None, taps: Sequence[str] = ("*",), **options: Any) -> Trace:
         """All values that the model computes for `text` and its translation, or the given one, at the chosen taps."""
+        require("torch", "a trace")
         from regard.inspect.explorer import Explorer, Question
         from regard.inspect.page import notebook_page
         from regard.inspect.trace import trace_translation
@@ -226,7 +220,7 @@ class ModelTranslator(TranslatorBase):
             self.check_lengths([], [tgt_ids])
         elif src_ids:
             config = self.decode_config(options)
-            found = search(self.searcher, [src_ids], config, self.device, shortlist=self.shortlist)[0][0]
+            found = self.backend.search([src_ids], config, shortlist=self.shortlist)[0][0]
             tgt_ids = list(found.ids[: self.max_sentence_tokens])
         else:
             tgt_ids = []
@@ -243,6 +237,7 @@ class ModelTranslator(TranslatorBase):
 
     def align_parts(self, parts: Sequence[tuple[str, str]]) -> list[Link]:
         """Word alignment of (source, translation) parts; words are numbered through all parts."""
+        require("torch", "word alignment")
         from regard.inspect.alignment import words
 
         self.check_attention()
@@ -261,6 +256,8 @@ class ModelTranslator(TranslatorBase):
 
     def check_attention(self) -> None:
         """Raise if the model has no cross-attention."""
+        from regard.core.taps import tap_paths
+
         if not any(path.endswith(".cross.weights") for path in tap_paths(self.model)):
             raise ConfigError("this model has no attention (model.attention = 'none'), so there is no word alignment")
 

@@ -10,13 +10,14 @@ import functools
 import re
 from typing import TYPE_CHECKING, Literal
 
+from regard.text.patterns import lazy_pattern
 from regard.text.scripts import HAN_CHARACTERS, has_han
 
 if TYPE_CHECKING:
     from opencc import OpenCC
 
 ChineseScript = Literal["simplified", "traditional"]
-_HAN_RUN = re.compile(f"[{HAN_CHARACTERS}]+")
+_HAN_RUN = lazy_pattern(f"[{HAN_CHARACTERS}]+")
 # Characters of GB 2312 that OpenCC simplifies, most of them with exceptions: 乾 becomes 干, but not in 乾坤.
 _PERHAPS_TRADITIONAL = frozenset("乾吒夥後徵拚捱摺於榘菸薹袷醣麴麽")
 _TRADITIONAL_TAGS = frozenset(["hant", "tw", "hk", "mo"])

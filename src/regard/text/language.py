@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from regard.text.literals import find_literals
 from regard.text.normalise import normalise
+from regard.text.patterns import lazy_pattern
 from regard.text.spans import remove_spans
 
 HAN, LATIN, KANA, HANGUL = "Han", "Latin", "kana", "hangul"
@@ -23,7 +24,7 @@ LANGUAGES = {HAN: "zh", LATIN: "en", KANA: "ja", HANGUL: "ko"}
 # Of these scripts each character counts; of the others, each word.
 _BY_CHARACTER = {"CJK": HAN, "IDEOGRAPHIC": HAN, "HIRAGANA": KANA, "KATAKANA": KANA, "HANGUL": HANGUL}
 _MIN_KANA_SHARE = 0.3  # of kana and Han, in Japanese; Chinese shop names may contain a single の
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_WORD = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
 @dataclass(frozen=True)

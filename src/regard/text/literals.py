@@ -6,9 +6,8 @@ foreign words; whether they are such depends on the language of the text (`guard
 
 from __future__ import annotations
 
-import re
-
 from regard.text.cached import cached_by_text
+from regard.text.patterns import lazy_pattern
 from regard.text.scripts import HAN_CHARACTERS, LATIN_CHARACTERS
 from regard.text.spans import Span, SpanKind, remove_spans
 
@@ -90,7 +89,7 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
     ),
     ("name", r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:[-'’.&+][A-Za-zÀ-ɏ0-9]+)*[+#]*"),
 )
-_SCAN = re.compile("|".join(f"(?P<p{number}>{pattern})" for number, (_, pattern) in enumerate(_PATTERNS)))
+_SCAN = lazy_pattern("|".join(f"(?P<p{number}>{pattern})" for number, (_, pattern) in enumerate(_PATTERNS)))
 
 
 @cached_by_text

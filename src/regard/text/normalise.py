@@ -10,8 +10,9 @@ tokenizer can restore it exactly.
 from __future__ import annotations
 
 import functools
-import re
 import unicodedata
+
+from regard.text.patterns import lazy_pattern
 
 SPACE_MARK = "\u2581"
 
@@ -31,7 +32,7 @@ _FOLDED_COMPAT = (
 _NOT_FOLDED = frozenset("！（），：；？［］｛｝～")
 _LETTERLIKE = range(0x2100, 0x2150)  # ℃, №, ℵ, ℝ … differ in meaning from the letters they resemble
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _EMOJI = (
     "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
@@ -43,7 +44,7 @@ _INVISIBLE = (
     "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
 )
-_MEANINGFUL_OR_INVISIBLE = re.compile(
+_MEANINGFUL_OR_INVISIBLE = lazy_pattern(
     f"(\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f"  # the flags of England, Scotland, Wales
     f"|{_EMOJI_UNIT}(?:\u200d{_EMOJI_UNIT})*"
     "|[0-9#*]\ufe0f?\u20e3"
@@ -51,7 +52,7 @@ _MEANINGFUL_OR_INVISIBLE = re.compile(
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # a terminal colour as a whole, so that no "[31m" remains
     f"|[{_INVISIBLE}]"
 )
-_HAS_INVISIBLE = re.compile(f"[{_INVISIBLE}]")
+_HAS_INVISIBLE = lazy_pattern(f"[{_INVISIBLE}]")
 
 
 def normalise(text: str) -> str:

@@ -10,21 +10,22 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from regard.text.language import base_language
+from regard.text.patterns import lazy_pattern
 
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "yue", "wuu", "lzh"})
 
 _CLOSERS = "”’」』）》】〉〕\\])\"'»"
 _SPACED = ".!?؟۔।॥"  # end a sentence only if white space follows
-_END = re.compile(
+_END = lazy_pattern(
     f"(?P<cjk>[。！？｡]+[{_CLOSERS}]*)"
     f"|(?P<dots>…+[{_CLOSERS}]*)"
     f"|(?<![{_SPACED}])(?P<spaced>[{_SPACED}]++[{_CLOSERS}]*+)(?=\\s|$)"  # possessive: else quadratic time
     r"|(?P<paragraph>\n[^\S\n]*\n)"
 )
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-_LAST_WORD = re.compile(r"[^\s(\[“\"'‘«]*$")
-_INITIAL = re.compile(r"(?!i)[^\W\d_]")  # not I: "so do I." is more common than the initial I.
-_INNER_DOT = re.compile(r"[^\W\d_]\.[^\W\d_]")
+_CJK = lazy_pattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_LAST_WORD = lazy_pattern(r"[^\s(\[“\"'‘«]*$")
+_INITIAL = lazy_pattern(r"(?!i)[^\W\d_]")  # not I: "so do I." is more common than the initial I.
+_INNER_DOT = lazy_pattern(r"[^\W\d_]\.[^\W\d_]")
 _BEFORE_NAMES = frozenset(
     ["mr", "mrs", "ms", "dr", "prof", "st", "rev", "gen", "col", "lt", "sgt", "capt", "gov", "sen"]
 )
@@ -33,11 +34,11 @@ _BEFORE_NUMBERS = frozenset(["no", "nos", "nr", "vol", "pp", "ch", "fig", "figs"
 _BEFORE_NUMBERS |= {"jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "approx"}
 _ELLIPSIS_AFTER = 4  # characters: "我……" at the beginning is a hesitation, not a sentence
 
-_CLAUSE_MARK = re.compile("[，、；：,;:]")
+_CLAUSE_MARK = lazy_pattern("[，、；：,;:]")
 CLAUSE_MARKS = "，；：、,;:—"
-_CLAUSE_END = re.compile(f"[{CLAUSE_MARKS}]+")
-_SPACE = re.compile(r"\s+")
-_LATIN, _LATIN_OR_POINT = re.compile("[A-Za-z0-9À-ɏ]"), re.compile("[A-Za-z0-9À-ɏ.,]")
+_CLAUSE_END = lazy_pattern(f"[{CLAUSE_MARKS}]+")
+_SPACE = lazy_pattern(r"\s+")
+_LATIN, _LATIN_OR_POINT = lazy_pattern("[A-Za-z0-9À-ɏ]"), lazy_pattern("[A-Za-z0-9À-ɏ.,]")
 
 
 def split_sentences(text: str) -> list[str]:

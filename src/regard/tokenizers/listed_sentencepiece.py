@@ -11,7 +11,6 @@ the list contains; the same holds for T5's sentinels, <extra_id_0>, which may oc
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -19,6 +18,7 @@ import sentencepiece
 
 from regard.config.strict_json import parse_json
 from regard.errors import ConfigError
+from regard.text.patterns import lazy_pattern
 from regard.tokenizers.bpe_dropout import BpeDropout
 from regard.tokenizers.model_proto import model_kind
 from regard.tokenizers.sentencepiece import PieceKind, SentencePieceModel
@@ -29,9 +29,9 @@ START_PIECE = "<decoder-start>"  # begin, in the lists that Regard writes
 LEAST_LISTED = 0.1  # share of a SentencePiece model's pieces; a list may have been pruned
 NOT_A_MODEL = "this is not a SentencePiece model, or it is damaged"
 
-_TAG = re.compile(r">>[^<>]*<<")
-_SENTINEL = re.compile(r"(<extra_id_\d+>)")
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+_TAG = lazy_pattern(r">>[^<>]*<<")
+_SENTINEL = lazy_pattern(r"(<extra_id_\d+>)")
+_BYTE = lazy_pattern(r"<0x[0-9A-F]{2}>")
 
 
 def read_list(content: bytes) -> dict[str, int]:

@@ -13,6 +13,7 @@ _PIECE, _TRAINER_SPEC, _NORMALIZER_SPEC = 1, 2, 3
 _MODEL_TYPE, _SPACE_AS_SUFFIX, _BYTE_FALLBACK = 3, 24, 35  # of the trainer_spec; model_type 1 is unigram, the default
 _CHARSMAP, _ESCAPE_SPACES = 2, 5  # of the normalizer_spec
 _PIECE_TYPE, _UNUSED = 3, 5  # of a piece
+_PIECE_KEY = 0x0A  # field 1, of a length that follows
 _KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
 
@@ -44,14 +45,18 @@ def refusal_of_proto(proto: bytes) -> str | None:
 def _settings(proto: bytes, message: int) -> dict[int, int | bytes]:
     """The fields of a message within the model; of repeated ones the last."""
     found: dict[int, int | bytes] = {}
-    for field, value in _fields(proto):
+    at = 0
+    while at + 1 < len(proto) and proto[at] == _PIECE_KEY and proto[at + 1] < 0x80:  # thousands of pieces come first
+        at += 2 + proto[at + 1]
+    for field, value in _fields(proto, at):
         if field == message and isinstance(value, bytes):
             found.update(_fields(value))
     return found
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
+def _fields(message: bytes, at: int = 0) -> Iterator[tuple[int, int | bytes]]:
+    if at > len(message):
+        raise ValueError(f"cut off at byte {len(message)}")
     while at < len(message):
         key, at = _varint(message, at)
         match key & 7:

@@ -23,6 +23,7 @@ import sentencepiece
 from regard.config import TokenizerKind
 from regard.errors import ConfigError, DataError
 from regard.text.normalise import normalise
+from regard.text.patterns import lazy_pattern
 from regard.text.scripts import HAN_CHARACTERS
 from regard.tokenizers.sentencepiece import SentencePieceModel
 from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
@@ -31,7 +32,7 @@ MOST_SENTENCES = 1_000_000
 MOST_BYTES = 8192  # of one sentence; the trainer skips longer ones, so they are split
 SPECIALS_AND_BYTES = 4 + 256
 PIECE_BOUNDARY = "\t"  # in training text: no piece crosses it; normalised text has none
-HAN = re.compile(f"([\u3005-\u3007{HAN_CHARACTERS}])")  # 々 and 〇 too
+HAN = lazy_pattern(f"([\u3005-\u3007{HAN_CHARACTERS}])")  # 々 and 〇 too
 THREADS = 4  # fixed: the unigram trainer's sums depend on the number of threads
 
 

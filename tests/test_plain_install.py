@@ -1,0 +1,133 @@
+"""The plain install, without torch: an environment with nothing but the dependencies of pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent
+DEPENDENCIES = {"numpy", "sentencepiece", "safetensors", "opencc", "click", "rich", "starlette", "uvicorn"}
+
+
+def closure(names: list[str]) -> dict[str, Distribution]:
+    """The distributions that pip would install for these."""
+    found: dict[str, Distribution] = {}
+    while names:
+        requirement = Requirement(names.pop())
+        if requirement.name.lower() in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        try:
+            found[requirement.name.lower()] = distribution(requirement.name)
+        except PackageNotFoundError:
+            pytest.fail(f"{requirement.name} is not installed here")
+        names += found[requirement.name.lower()].requires or []
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of packages that holds these and no others."""
+    folder = tmp_path_factory.mktemp("site")
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    assert {Requirement(one).name for one in declared} == DEPENDENCIES
+    for one in closure(declared).values():
+        for file in {file.parts[0] for file in one.files or [] if ".." not in file.parts and file.parts[0] != "bin"}:
+            if not (folder / file).exists():
+                (folder / file).symlink_to(Path(str(one.locate_file(file))))
+    return folder
+
+
+def run(site: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT / 'src'}", "PYTHONSAFEPATH": "1", **variables}
+    python = [sys.executable, "-S", "-X", "utf8"]
+    return subprocess.run([*python, *command], env=environment, capture_output=True, text=True, timeout=300)
+
+
+def regard(site: Path, *words: str, **variables: str) -> str:
+    done = run(site, "-m", "regard", *words, **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_there_is_no_torch(site: Path) -> None:
+    done = run(site, "-c", "import torch")
+    assert "No module named 'torch'" in done.stderr
+
+
+def test_translate(site: Path) -> None:
+    assert regard(site, "translate", "我爱你。").strip() == "I love you."
+    lines = regard(site, "translate", "他昨天买了3本书。\nI love you.", "--n-best", "2", "--json").splitlines()
+    assert len(lines) == 2
+
+
+def test_translate_in_numpy(site: Path) -> None:
+    done = run(site, "-m", "regard", "translate", "我爱你。", REGARD_NATIVE="0")
+    assert (done.returncode, done.stdout.strip()) == (0, "I love you.")
+    assert "Regard is slower without them: the environment variable REGARD_NATIVE is 0" in done.stderr
+
+
+def test_score_tokenize_and_evaluate(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "src").write_text("我爱你。\n你好。\n", "utf-8")
+    (tmp_path / "ref").write_text("I love you.\nHello.\n", "utf-8")
+    assert len(regard(site, "score", str(tmp_path / "src"), str(tmp_path / "ref")).splitlines()) == 2
+    assert "▁" in regard(site, "tokenize", "I love you.", "--model", "en-zh")
+    evaluated = regard(site, "evaluate", "--src", str(tmp_path / "src"), "--ref", str(tmp_path / "ref"))
+    assert "BLEU" in evaluated
+    assert "perplexity" in evaluated
+
+
+@pytest.mark.parametrize("words", [("models",), ("data", "list"), ("doctor",)])
+def test_commands_without_a_model(site: Path, words: tuple[str, ...]) -> None:
+    assert regard(site, *words)
+
+
+NEED_TORCH = {
+    "train": (str(ROOT / "recipes" / "reverse.toml"),),
+    "explore": ("--no-browser",),
+    "explain": ("我爱你。", "-o", "explain.html"),
+    "attention": ("我爱你。",),
+    "params": ("base",),
+    "import": ("somewhere", "-o", "out"),
+}
+
+
+@pytest.mark.parametrize("name", NEED_TORCH)
+def test_what_needs_torch_says_so(site: Path, name: str, tmp_path: Path) -> None:
+    done = run(site, "-m", "regard", name, *NEED_TORCH[name])
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("regard: ")
+    assert line.endswith(' needs torch, which is not installed: pip install "regard[torch]"')
+
+
+def test_the_api(site: Path) -> None:
+    script = """
+import sys
+from regard import Translator
+translator = Translator()
+assert translator("我爱你。") == "I love you."
+assert translator.score(["我爱你。"], ["I love you."])[0].log_prob < 0
+long = translator("我爱你。" * 30)
+assert translator.translate(["I love you."], prefix="我")[0].text.startswith("我")
+trace, align = (lambda: translator.trace("我爱你。")), (lambda: translator.align("我爱你。"))
+for action in (trace, align, lambda: __import__("regard").TextEncoder):
+    try:
+        action()
+    except Exception as error:
+        print(type(error).__name__, error)
+assert "torch" not in sys.modules
+"""
+    done = run(site, "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(" needs torch")[0] for line in done.stdout.splitlines()] == [
+        "MissingPackageError a trace",
+        "MissingPackageError word alignment",
+        "MissingPackageError TextEncoder",
+    ]
