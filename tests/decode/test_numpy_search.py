@@ -27,6 +27,8 @@ SHAPES: list[dict[str, object]] = [
     {},
     {"norm_order": "pre", "position": "learned", "ffn": "gelu", "tie_embeddings": "output", "max_positions": 40},
     {"norm": "rmsnorm", "position": "none", "ffn": "swiglu", "tie_embeddings": "none", "output_bias": True},
+    {"position": "alibi", "ffn": "geglu"},
+    {"position": "relative", "ffn": "gelu_tanh", "norm_order": "pre"},
     {"position": "rotary", "norm_order": "pre", "norm": "rmsnorm", "ffn": "swish", "n_encoder_layers": 1},
 ]
 SOURCES = st.lists(st.lists(st.integers(EOS + 1, VOCABULARY - 1), max_size=9), min_size=1, max_size=4)
@@ -72,7 +74,7 @@ def test_the_scores_are_the_models(shape: dict[str, object]) -> None:
     model, plain = make_models(**shape)
     sources, translations = [[5, 6, 7, 8], [9], []], [[10, 11], [], [12, 13, 14, 15, 16]]
     expected = score_translations(model, pad_sources(sources, CPU), translations)
-    same([numpy_scores(plain, sources, translations, 0.6)], [expected])
+    same([numpy_scores(plain, sources, translations, DecodeConfig())], [expected])
 
 
 def test_tokens_fed_one_by_one_or_at_once_give_the_same_logits() -> None:

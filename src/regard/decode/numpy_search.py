@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.config import BeamRule, DecodeConfig
+from regard.config import DecodeConfig
 from regard.decode.checks import (
     SUPPRESSED_IDS,
     check_beam_options,
@@ -174,8 +174,7 @@ def numpy_scores(
     model: NumpyTransformer,
     sources: Sequence[Ids],
     translations: Sequence[Ids],
-    length_penalty: float,
-    rule: BeamRule = "paper",
+    config: DecodeConfig,
     done: Callable[[int], None] = lambda count: None,
 ) -> list[Hypothesis]:
     """Each given translation (ids without BOS and EOS) with its log-probabilities, as a finished hypothesis."""
@@ -188,7 +187,7 @@ def numpy_scores(
         if np.isnan(log_probs).any():
             raise non_finite_error(int(np.isnan(log_probs).argmax()) + 1)
         tokens = tuple(map(float, log_probs))
-        score = sum(tokens) / length_penalty_divisor(len(tokens), length_penalty, rule)
+        score = sum(tokens) / length_penalty_divisor(len(tokens), config.length_penalty, config.beam_rule)
         scored.append(Hypothesis(tuple(ids), score, sum(tokens), tokens, finished=True))
         done(1)
     return scored

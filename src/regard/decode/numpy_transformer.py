@@ -1,7 +1,7 @@
 """The Transformer in numpy: what models/transformer.py computes, in float32, one sentence at a time.
 
-It translates where there is no engine (decode/engine.py), and scores given translations without torch. It takes a
-model folder's weights as they are stored, and the same models as the engine.
+It translates and scores where the library of the engine (decode/engine.py) cannot be loaded. It takes a model folder's
+weights as they are stored, and the same models as the engine, but for mixtures of experts.
 
 Shapes: M source length, L target length, R rows = hypotheses of one sentence, D model, H heads, K head size, V
 vocabulary.
@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.config import TransformerConfig
-from regard.decode.engine import NORM_EPS, SUPPORT
+from regard.decode.engine import SUPPORT
 from regard.decode.engine_positions import PositionTable
+from regard.decode.engine_shape import shape_of
 from regard.decode.engine_weights import Weights, as_float32, list_weights
+from regard.errors import ConfigError
 from regard.tokenizers.special_ids import EOS
 
 Array = npt.NDArray[np.float32]
@@ -49,10 +51,15 @@ class DecoderState:
 class NumpyTransformer:
     def __init__(self, config: TransformerConfig, weights: Weights) -> None:
         SUPPORT.check(config)
+        if config.ffn == "moe":
+            raise ConfigError("mixtures of experts are not computed in numpy")
         self.config = config
-        self.weights: dict[str, Array] = {name: as_float32(name, weights) for name, _ in list_weights(config)}
-        self.src_positions, self.tgt_positions = (PositionTable(config, weights, side) for side in ("src", "tgt"))
-        self.eps = NORM_EPS[config.norm]
+        shape = shape_of(config)
+        self.weights: dict[str, Array] = {name: as_float32(name, weights) for name, _ in list_weights(shape)}
+        self.src_positions, self.tgt_positions = (
+            PositionTable(shape, stack, weights) for stack in (shape.encoder, shape.decoder) if stack is not None
+        )
+        self.eps = shape.norm_eps
 
     @property
     def longest_target(self) -> int | None:

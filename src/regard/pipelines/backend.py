@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.config import BeamRule, DecodeConfig, Precision, TransformerConfig
+from regard.config import DecodeConfig, Precision, TransformerConfig
 from regard.decode.engine import SUPPORT, Engine, engine_from_folder, fastest_number_format
-from regard.decode.engine_search import engine_search, fits_engine
+from regard.decode.engine_search import engine_score, engine_search
+from regard.decode.engine_shape import shape_of
 from regard.decode.hypotheses import Hypothesis
 from regard.decode.shortlist import Shortlist
 from regard.errors import ConfigError
@@ -31,6 +32,7 @@ from regard.kernels.loader import library
 from regard.model_folder.folder import ModelDescription, map_weights
 
 if TYPE_CHECKING:
+    from regard.decode.engine_weights import Weights
     from regard.decode.numpy_transformer import NumpyTransformer
     from regard.pipelines.live_model import LiveModel
 
@@ -56,27 +58,28 @@ class Backend:
         """The maximum length of a target, in tokens; None: no limit. The model is loaded, so that errors come now."""
         if self.engine is not None:
             return self.engine.longest_target
-        plain = self.plain if self.prefers_numpy else None
-        return self.live.model.longest_target if plain is None else plain.longest_target
+        return self.live.model.longest_target if self.plain is None else self.plain.longest_target
 
-    @property
-    def prefers_numpy(self) -> bool:
-        """Whether numpy takes the place of the engine; it has float32 only."""
-        return self.supported and library(ENGINE) is None and self.precision != "bfloat16"
+    @functools.cached_property
+    def exact_engine(self) -> Engine | None:
+        """The engine in float32."""
+        if self.engine is None or self.engine.form == "float32":
+            return self.engine
+        return engine_from_folder(self.folder, self.description, "float32")
 
     @functools.cached_property
     def plain(self) -> NumpyTransformer | None:
-        """The model in numpy; None where its numbers are not supported."""
+        """The model in numpy, in place of an engine without its library; it has float32 only."""
         config = self.description.model
-        if not self.supported or not isinstance(config, TransformerConfig):
+        if not self.supported or library(ENGINE) is not None or self.precision == "bfloat16":
+            return None
+        weights = map_weights(self.folder, config)
+        if not isinstance(config, TransformerConfig) or config.ffn == "moe" or is_float64(weights):
             return None
         from regard.decode.engine_weights import check_weights
         from regard.decode.numpy_transformer import NumpyTransformer
 
-        weights = map_weights(self.folder, config)
-        if any(array.dtype == np.float64 for array in weights.values()):
-            return None
-        check_weights(config, weights, self.folder)
+        check_weights(shape_of(config), weights, self.folder)
         return NumpyTransformer(config, weights)
 
     @functools.cached_property
@@ -102,14 +105,13 @@ class Backend:
         shortlist: Shortlist | None = None,
     ) -> list[list[Hypothesis]]:
         """The best hypotheses of each source (ids without EOS). `done` is called with the indices of finished ones."""
-        if not self.observed:
-            if self.engine is not None and fits_engine(config, prefixes):
-                return engine_search(self.engine, sources, config, n_best, done, shortlist)
-            plain = self.plain if self.prefers_numpy or not installed("torch") else None
-            if plain is not None and config.method == "beam" and config.beam_rule == "paper":
-                from regard.decode.numpy_search import numpy_search
+        if not self.observed and self.engine is not None:
+            return engine_search(self.engine, sources, config, n_best, done, shortlist, prefixes=prefixes)
+        beam_search = config.method == "beam" and config.beam_rule == "paper"
+        if not self.observed and self.plain is not None and beam_search:
+            from regard.decode.numpy_search import numpy_search
 
-                return numpy_search(plain, sources, config, n_best, prefixes, done, shortlist)
+            return numpy_search(self.plain, sources, config, n_best, prefixes, done, shortlist)
         live = self.live
         from regard.decode.search import search
 
@@ -119,17 +121,22 @@ class Backend:
         self,
         sources: Sequence[Ids],
         translations: Sequence[Ids],
-        batch_tokens: int,
-        length_penalty: float,
-        rule: BeamRule,
-        done: Callable[[int], None],
+        config: DecodeConfig,
+        done: Callable[[int], None] = lambda count: None,
     ) -> list[Hypothesis]:
         """The log-probabilities of given translations, in float32."""
+        if not self.observed and self.exact_engine is not None:
+            scored = engine_score(self.exact_engine, sources, translations, config, lambda batch: done(len(batch)))
+            return [one.hypothesis for one in scored]
         if not self.observed and self.plain is not None:
             from regard.decode.numpy_search import numpy_scores
 
-            return numpy_scores(self.plain, sources, translations, length_penalty, rule, done)
-        return self.live.score(sources, translations, batch_tokens, length_penalty, rule, done)
+            return numpy_scores(self.plain, sources, translations, config, done)
+        return self.live.score(sources, translations, config, done)
+
+
+def is_float64(weights: Weights) -> bool:
+    return any(array.dtype == np.float64 for array in weights.values())
 
 
 def has_gpu() -> bool:

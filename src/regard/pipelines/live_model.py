@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from regard.config import BeamRule, Precision
+from regard.config import DecodeConfig, Precision
 from regard.core.taps import Tap
 from regard.decode.batching import plan_batches
 from regard.decode.engine import Engine
@@ -53,17 +53,16 @@ class LiveModel:
         self,
         sources: Sequence[Ids],
         translations: Sequence[Ids],
-        batch_tokens: int,
-        length_penalty: float,
-        rule: BeamRule,
+        config: DecodeConfig,
         done: Callable[[int], None],
     ) -> list[Hypothesis]:
         longest = [max(len(s), len(t)) + 1 for s, t in zip(sources, translations, strict=True)]
         scored: dict[int, Hypothesis] = {}
-        for batch in plan_batches(longest, batch_tokens):
+        for batch in plan_batches(longest, config.batch_tokens):
             src_BM = pad_sources([sources[i] for i in batch], self.device)
             chosen = [translations[i] for i in batch]
-            results = score_translations(self.model, src_BM, chosen, length_penalty=length_penalty, rule=rule)
+            how: dict[str, Any] = {"length_penalty": config.length_penalty, "rule": config.beam_rule}
+            results = score_translations(self.model, src_BM, chosen, **how)
             scored.update(zip(batch, results, strict=True))
             done(len(batch))
         return [scored[i] for i in range(len(sources))]

@@ -199,8 +199,7 @@ class ModelTranslator(TranslatorBase):
         check_pairs(sources, translations)
         src_ids, tgt_ids = self.encode_src(sources), self.tokenizer.encode_tgt(translations)
         self.check_lengths(src_ids, tgt_ids)
-        penalty, rule = self.decode.length_penalty, self.decode.beam_rule
-        scored = self.backend.score(src_ids, tgt_ids, self.decode.batch_tokens, penalty, rule, done)
+        scored = self.backend.score(src_ids, tgt_ids, self.decode, done)
         return [
             dataclasses.replace(self.to_alternative(source, one), text=translation)
             for source, translation, one in zip(sources, translations, scored, strict=True)
