@@ -46,6 +46,17 @@ def messages() -> Callable[[str], dict[str, str]]:
     return read
 
 
+@pytest.fixture(scope="session")
+def lesson_titles() -> Callable[[str], list[str]]:
+    """The titles of the steps of the main lesson, by language."""
+
+    def read(language: str) -> list[str]:
+        text = (MESSAGES.parent / "lessons" / language / "the-model.md").read_text("utf-8")
+        return re.findall(r"^## (.+)$", text, re.MULTILINE)
+
+    return read
+
+
 @contextmanager
 def exploring(models: Sequence[Path], runs: Path) -> Iterator[str]:
     """The address of a server with these models."""

@@ -28,9 +28,14 @@ def picture(visit: Any) -> str:
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_page_opens_on_a_translated_sentence_that_moves(visit: Any, messages: Any, language: str) -> None:
+def test_the_page_opens_on_a_translated_sentence_that_moves(
+    visit: Any, messages: Any, lesson_titles: Any, language: str
+) -> None:
     visit.page.emulate_media(reduced_motion="no-preference")
-    visit.page.add_init_script(f"localStorage.setItem('regard.language', '{language}')")
+    if language == "zh":
+        visit.page.add_init_script(
+            "location.protocol.startsWith('http') && localStorage.setItem('regard.language', 'zh')"
+        )
     visit.page.goto(visit.address)
     walk = visit.page.locator("[data-walk]")
     expect(walk).to_have_attribute("data-walk", "embedding")
@@ -38,10 +43,10 @@ def test_the_page_opens_on_a_translated_sentence_that_moves(visit: Any, messages
     expect(walk).to_have_attribute("data-walk", "project")
     assert picture(visit) != before
     expect(visit.page.locator("[data-caption]")).to_contain_text(messages(language)["walk.stage.project"])
-    begin = visit.page.get_by_role("button", name=messages(language)["lesson.start"])
+    begin = visit.page.get_by_role("button", name="▶ " + messages(language)["lesson.start"], exact=True)
     expect(begin).to_be_in_viewport(ratio=1)
     begin.click()
-    expect(visit.page.locator(".lesson h3")).to_have_text(messages(language)["lesson.tokens.title"])
+    expect(visit.page.locator(".lesson h3")).to_have_text(lesson_titles(language)[0])
 
 
 def test_without_motion_the_walk_goes_stage_by_stage(visit: Any, messages: Any) -> None:
@@ -95,8 +100,8 @@ def test_the_picture_of_the_lesson_is_on_the_first_screen(visit: Any) -> None:
 
 def test_the_lesson_follows_a_word_not_a_letter(visit: Any, messages: Any) -> None:
     visit.open("overview", "他昨天买了一本书。")
-    visit.page.get_by_role("button", name=messages("en")["lesson.start"]).click()
-    text = visit.page.locator(".lesson .text > p").nth(1)
+    visit.page.get_by_role("button", name="▶ " + messages("en")["lesson.start"], exact=True).click()
+    text = visit.page.locator(".lesson .body")
     followed = re.search("follows “(.+?)”", text.inner_text())
     assert followed
     assert len(followed[1]) > 1

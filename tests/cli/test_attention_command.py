@@ -74,6 +74,6 @@ def test_the_command(regard: Any, make_model: Any, tmp_path: Path) -> None:
     assert "\x1b" not in said.out
     one = regard("attention", "the cat", "--model", model, "--kind", "encoder", "--layer", 1, "--head", 1)
     assert one.out.startswith("encoder self-attention, layer 1, head 1\n")
-    wrong = regard("attention", "the cat", "--model", model, "--layer", 2)
+    wrong = regard("attention", "the cat", "--model", model, "--layer", 3)
     assert (wrong.code, wrong.out) == (2, "")
-    assert "there is no layer 2" in wrong.err
+    assert "there is no layer 3" in wrong.err

@@ -40,10 +40,10 @@ def test_a_page_and_figures(regard: Any, model: Path, tmp_path: Path) -> None:
 
 def test_a_figure_of_one_head_and_a_given_translation(regard: Any, model: Path, tmp_path: Path) -> None:
     figure = tmp_path / "map.svg"
-    which = ("--kind", "decoder", "--layer", 1, "--head", 0, "--translation", "a dog")
+    which = ("--kind", "decoder", "--layer", 2, "--head", 1, "--translation", "a dog")
     said = regard("explain", "the cat", "--model", model, "--svg", figure, *which)
     assert said.code == 0, said.err
-    assert "decoder self-attention, layer 1, head 0" in said.out
+    assert "decoder self-attention, layer 2, head 1" in said.out
     assert "&lt;s&gt;" in figure.read_text("utf-8")
 
 

@@ -13,11 +13,11 @@ TEXT, TARGET = "apple baby bird", "cat bird"
 
 def test_one_head(reverse: ModelTranslator) -> None:
     trace = reverse.trace(TEXT, TARGET)
-    shown = attention_map(trace, "cross", 0, 2)
+    shown = attention_map(trace, "cross", 1, 3)
     np.testing.assert_array_equal(shown.weights_LM, trace["decoder.0.cross.weights"][2])
     assert shown.rows == ("cat", "bird", "</s>")
     assert shown.columns == ("apple", "baby", "bird", "</s>")
-    assert shown.title == "cross-attention, layer 0, head 2"
+    assert shown.title == "cross-attention, layer 1, head 3"
 
 
 def test_means_and_the_other_kinds(reverse: ModelTranslator) -> None:
@@ -26,10 +26,10 @@ def test_means_and_the_other_kinds(reverse: ModelTranslator) -> None:
     assert mean.weights_LM == pytest.approx(trace["encoder.0.attention.weights"].mean(axis=0))
     assert mean.title == "encoder self-attention, mean of 1 layers × 4 heads"
     assert mean.rows == mean.columns == ("apple", "baby", "bird", "</s>")
-    own = attention_map(trace, "decoder", head=1)
+    own = attention_map(trace, "decoder", head=2)
     assert own.columns == ("<s>", "cat", "bird")
     assert own.rows == ("cat", "bird", "</s>")
-    assert own.title == "decoder self-attention, head 1, mean of 1 layers"
+    assert own.title == "decoder self-attention, head 2, mean of 1 layers"
     assert np.triu(own.weights_LM, 1).max() == 0
 
 
@@ -43,10 +43,10 @@ def test_a_map_that_is_too_large_to_be_read(reverse: ModelTranslator, monkeypatc
 
 def test_what_is_not_there(reverse: ModelTranslator, recurrent: ModelTranslator) -> None:
     trace = reverse.trace(TEXT, TARGET)
-    with pytest.raises(ConfigError, match="there is no layer 1 in the cross-attention: it has 1, numbered from 0"):
-        attention_map(trace, "cross", 1)
-    with pytest.raises(ConfigError, match="there is no head -1"):
-        attention_map(trace, "cross", 0, -1)
+    with pytest.raises(ConfigError, match="there is no layer 2 in the cross-attention: it has 1, numbered from 1"):
+        attention_map(trace, "cross", 2)
+    with pytest.raises(ConfigError, match="there is no head 0"):
+        attention_map(trace, "cross", 1, 0)
     with pytest.raises(ConfigError, match="no encoder self-attention to draw"):
         attention_map(recurrent.trace(TEXT, TARGET), "encoder")
 

@@ -41,7 +41,7 @@ def command(
     \b
     Examples:
       regard attention "我爱你"
-      regard attention "Two dogs run." --layer 1 --head 0 --model MODEL
+      regard attention "Two dogs run." --layer 2 --head 1 --model MODEL
       regard attention "Two dogs run." --kind encoder --model MODEL
     """
     from regard.cli.tables import open_console

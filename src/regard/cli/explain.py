@@ -21,8 +21,8 @@ kind_option = click.option(
     default="cross",
     help="Cross-attention, encoder self-attention or decoder self-attention.",
 )
-layer_option = click.option("--layer", type=int, show_default="mean of all layers", help="Layer to draw, from 0.")
-head_option = click.option("--head", type=int, show_default="mean of all heads", help="Head to draw, from 0.")
+layer_option = click.option("--layer", type=int, show_default="mean of all layers", help="Layer to draw, from 1.")
+head_option = click.option("--head", type=int, show_default="mean of all heads", help="Head to draw, from 1.")
 translation_option = click.option(
     "--translation",
     metavar="TEXT",
@@ -60,7 +60,7 @@ def command(
     Examples:
       regard explain "我爱你" -o explain.html --png attention.png
       regard explain "Two dogs run." -o explain.html --model MODEL
-      regard explain "Two dogs run." --svg cross.svg --layer 1 --head 0 --model MODEL
+      regard explain "Two dogs run." --svg cross.svg --layer 2 --head 1 --model MODEL
     """
     if output is png is svg is None:
         raise ConfigError("nothing to write: give -o PAGE.html, --png FIGURE.png or --svg FIGURE.svg")

@@ -32,14 +32,14 @@ class AttentionMap:
 
 
 def attention_map(trace: Trace, kind: MapKind, layer: int | None = None, head: int | None = None) -> AttentionMap:
-    """One head, or the mean over all layers or heads where None; the title says which."""
+    """One head, counted from 1, or the mean over all layers or heads where None; the title says which."""
     weights_NHLM = all_weights(trace, kind)
     n_layers, n_heads = weights_NHLM.shape[:2]
     for name, chosen, count in (("layer", layer, n_layers), ("head", head, n_heads)):
-        if chosen is not None and not 0 <= chosen < count:
-            raise ConfigError(f"there is no {name} {chosen} in the {NAMES[kind]}: it has {count}, numbered from 0")
-    chosen_NHLM = weights_NHLM if layer is None else weights_NHLM[layer : layer + 1]
-    chosen_NHLM = chosen_NHLM if head is None else chosen_NHLM[:, head : head + 1]
+        if chosen is not None and not 1 <= chosen <= count:
+            raise ConfigError(f"there is no {name} {chosen} in the {NAMES[kind]}: it has {count}, numbered from 1")
+    chosen_NHLM = weights_NHLM if layer is None else weights_NHLM[layer - 1 : layer]
+    chosen_NHLM = chosen_NHLM if head is None else chosen_NHLM[:, head - 1 : head]
     which = [f"layer {layer}" if layer is not None else "", f"head {head}" if head is not None else ""]
     averaged = [f"{n_layers} layers" if layer is None else "", f"{n_heads} heads" if head is None else ""]
     mean = " × ".join(part for part in averaged if part)

@@ -23,7 +23,9 @@ export interface Address {
   cell: Cell | null;
   options: DecodeOptions;
   interventions: Intervention[];
+  /** The step of a lesson, and which lesson; empty: the main one. */
   lesson: number | null;
+  course: string;
 }
 
 export const HOME: Address = {
@@ -40,6 +42,7 @@ export const HOME: Address = {
   options: {},
   interventions: [],
   lesson: null,
+  course: "",
 };
 
 export function write(address: Address): string {
@@ -55,7 +58,7 @@ export function write(address: Address): string {
   if (address.cell) fields.set("cell", `${address.cell.row}.${address.cell.column}`);
   for (const [name, value] of Object.entries(address.options)) fields.set(`decode.${name}`, String(value));
   if (address.interventions.length) fields.set("change", JSON.stringify(address.interventions));
-  if (address.lesson !== null) fields.set("lesson", String(address.lesson));
+  if (address.lesson !== null) fields.set("lesson", address.course ? `${address.course}.${address.lesson}` : String(address.lesson));
   const text = fields.toString();
   return text ? `#${address.panel}?${text}` : `#${address.panel}`;
 }
@@ -64,7 +67,8 @@ export function read(hash: string): Address {
   const [name, text = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const fields = new URLSearchParams(text);
   const count = (field: string): number => Math.max(0, Math.trunc(Number(fields.get(field) ?? 0)) || 0);
-  const lesson = fields.get("lesson");
+  // “4” is a step of the main lesson, “word-order.1” of another.
+  const [step, course] = (fields.get("lesson")?.split(".") ?? []).reverse();
   return {
     panel: findPanel(name) ?? HOME.panel,
     model: fields.get("model") ?? "",
@@ -79,7 +83,8 @@ export function read(hash: string): Address {
     cell: readCell(fields.get("cell")),
     options: readOptions(fields),
     interventions: readInterventions(fields.get("change")),
-    lesson: lesson === null ? null : count("lesson"),
+    lesson: step === undefined ? null : Math.max(0, Math.trunc(Number(step)) || 0),
+    course: course ?? "",
   };
 }
 

@@ -42,6 +42,8 @@ class Session {
   modified = $state.raw<TracedTranslation | null>(null);
   /** The original translation, teacher-forced through the modified model. */
   forced = $state.raw<Trace | null>(null);
+  /** A lesson fills the screen. */
+  slides = $state(false);
   /** The side of the token that was selected last. */
   picked = $state<"src" | "tgt">("tgt");
   private pending: AbortController | null = null;
@@ -182,6 +184,24 @@ class Session {
     await this.run();
   }
 
+  /** Translate this text with this model, unless that is what is shown. */
+  async ask(model: Model, text: string, options: address.Address["options"]): Promise<void> {
+    const isShown = this.original !== null && this.model === model && this.view.text === text && JSON.stringify(this.view.options) === JSON.stringify(options);
+    if (isShown) return;
+    if (this.model !== model) this.selectModel(model);
+    Object.assign(this.view, { text, options, interventions: [], tgt: null, step: 0, position: 0, cell: null });
+    this.draft = text;
+    await this.run();
+  }
+
+  setSlides(on: boolean): void {
+    if (on === this.slides) return;
+    this.slides = on;
+    // A page inside a frame may not fill the screen; it still shows the slide alone.
+    if (on) document.documentElement.requestFullscreen?.().catch(() => undefined);
+    else if (document.fullscreenElement) void document.exitFullscreen();
+  }
+
   async setInterventions(interventions: Intervention[]): Promise<void> {
     this.view.interventions = interventions;
     if (this.view.text) await this.run(this.original);
@@ -283,7 +303,7 @@ class Session {
   }
 
   /** The lesson follows a word with a meaning: of the longest words, the one that the translation attends to most. */
-  beginLesson(): void {
+  selectMainWord(): void {
     const trace = this.trace;
     if (trace && this.view.position === 0) {
       const total = trace.src.map((_, position) =>
@@ -294,7 +314,6 @@ class Session {
       const found = words.filter((word) => [...word.text].length >= length).toSorted((a, b) => total[b.from] - total[a.from])[0];
       this.view.position = found?.from ?? 0;
     }
-    this.view.lesson = 0;
   }
 
   /** Select a source token. */

@@ -1,5 +1,6 @@
 // Keyboard shortcuts, except while an input field has the focus.
 import { tick } from "svelte";
+import { move } from "../lessons/play";
 import { PANEL_KEYS, PANELS } from "./panels";
 import { preferences } from "./preferences.svelte";
 import { session } from "./session.svelte";
@@ -28,7 +29,7 @@ function handleKey(key: string, toggleHelp: () => void): boolean {
     case "ArrowLeft":
     case "ArrowRight": {
       const by = key === "ArrowLeft" ? -1 : 1;
-      if (view.panel === "overview" && view.lesson !== null) view.lesson = Math.max(0, view.lesson + by);
+      if (view.lesson !== null) move(by);
       else session.showStep(view.step + by);
       return true;
     }
@@ -38,6 +39,14 @@ function handleKey(key: string, toggleHelp: () => void): boolean {
       view.head = (view.head + (key === "]" ? 1 : heads - 1)) % heads;
       return true;
     }
+    case "f":
+      if (view.lesson === null) return false;
+      session.setSlides(!session.slides);
+      return true;
+    case "Escape":
+      if (!session.slides) return false;
+      session.setSlides(false);
+      return true;
     case "l":
       preferences.setLanguage(preferences.language === "en" ? "zh" : "en");
       return true;
