@@ -52,7 +52,7 @@ def test_no_serious_fault_in_any_panel(visit: Any, language: str, theme: str) ->
     visit.settle("overview")
     if faults := visit.page.evaluate(FAULTS):
         found["lesson"] = faults
-    assert found == {}
+    assert not found, "\n".join(f"{panel}: {fault}" for panel, faults in found.items() for fault in faults)
 
 
 def test_the_whole_lesson_by_keyboard(visit: Any, messages: Any, lesson_titles: Any) -> None:
