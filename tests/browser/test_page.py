@@ -266,7 +266,8 @@ def test_a_file_opens_from_the_disk(visit: Any, reverse: ModelTranslator, tmp_pa
     path.write_text(explain_page(Explorer(reverse), Question(TEXT, {})), "utf-8")
     assert path.stat().st_size < 3_000_000
     visit.page.goto(path.as_uri())
-    visit.settle("translate")
+    visit.settle("overview")
+    visit.press_panel("translate")
     expect(visit.page.locator("[data-translation]")).to_have_text(reverse(TEXT))
     for panel in PANELS:
         visit.press_panel(panel)
@@ -291,7 +292,8 @@ def test_a_file_without_room_says_what_it_lacks(
     path = tmp_path / "explain.html"
     path.write_text(explain_page(Explorer(reverse), Question(TEXT, {})), "utf-8")
     visit.page.goto(path.as_uri())
-    visit.settle("translate")
+    visit.settle("overview")
+    visit.press_panel("translate")
     left_out = visit.page.locator("[data-omitted]")
     left_out.locator("summary").click()
     expect(left_out.locator(".names")).to_contain_text("encoder.0.attention.q")
