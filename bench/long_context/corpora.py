@@ -1,6 +1,6 @@
 """Texts and images of the experiments, as arrays of token ids, and the drawing of batches from them.
 
-Tiny Shakespeare by characters and Fashion-MNIST by pixels, of the corpora in ${REGARD_DATA}. `--toy` needs no data.
+Tiny Shakespeare by characters and Fashion-MNIST by pixels, of the corpora in ${REGARD_DATA}. The toy ones need no data.
 
 Shapes: N examples, B batch, L length.
 """
@@ -36,7 +36,7 @@ class Corpus(NamedTuple):
 
 def data_folder() -> Path:
     if "REGARD_DATA" not in os.environ:
-        raise SystemExit("set REGARD_DATA to the folder of the corpora (regard data), or give --toy")
+        raise SystemExit("set REGARD_DATA to the folder of the corpora (regard data), or give --size toy")
     return Path(os.environ["REGARD_DATA"])
 
 

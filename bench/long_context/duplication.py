@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from experiment import Experiment, Figures, options
+from experiment import Experiment, Figures, Size, options, size_of
 from torch import nn
 from training import Batch, build, evaluate, train
 
@@ -22,18 +22,21 @@ from regard.config import GptConfig, LshAttentionConfig
 from regard.core.attention.lsh import LshAttention
 from regard.data.synthetic import FIRST, duplicate
 
-VOCABULARY, ROWS, STEPS = 32, 64, 600
+SIZES = {
+    "full": Size(length=64, rows=64, steps=600, lr=3e-3, evaluation=8, symbols=32),
+    "small": Size(length=32, rows=32, steps=200, lr=3e-3, evaluation=4, symbols=32),
+    "toy": Size(length=32, rows=4, steps=2, lr=3e-3, evaluation=1, symbols=32),
+}
 ROUNDS = (8, 4, 2, 1)
 TRAINED = {"full": 0, "LSH-4": 4, "LSH-2": 2, "LSH-1": 1}  # rounds of hashing, 0: one bucket
 
 
-def config(length: int, n_rounds: int) -> GptConfig:
-    chunk = length // 16
+def config(size: Size, n_rounds: int) -> GptConfig:
+    length, chunk = size.length, size.length // 16
     attention = LshAttentionConfig(
         n_buckets=2 * length // chunk if n_rounds else 1, chunk=chunk if n_rounds else length, n_rounds=n_rounds or 1
     )
-    shape = {"d_model": 64, "d_ff": 128, "n_heads": 4, "n_layers": 1, "dropout": 0.0, "attention_dropout": 0.0}
-    return GptConfig(attention=attention, max_positions=length, vocab_size=VOCABULARY + FIRST, **shape)
+    return GptConfig(attention=attention, vocab_size=size.symbols + FIRST, **size.shape(n_layers=1))
 
 
 def evaluate_with(model: nn.Module, other: GptConfig, rounds: int) -> None:
@@ -47,27 +50,23 @@ def evaluate_with(model: nn.Module, other: GptConfig, rounds: int) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = options(__doc__)
-    parser.add_argument("--length", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=3e-3)
-    args = parser.parse_args(argv)
-    steps = args.steps or (2 if args.toy else STEPS)
+    args = options(__doc__).parse_args(argv)
+    size = size_of(args, SIZES)
 
     def draw(seed: Sequence[int]) -> Batch:
-        examples = duplicate(np.random.default_rng(seed), ROWS, args.length, VOCABULARY)
+        examples = duplicate(np.random.default_rng(seed), size.rows, size.length, size.symbols)
         return torch.from_numpy(examples.ids_BL), torch.from_numpy(examples.targets_BL)
 
     def run(setting: str, seed: int) -> Figures:
-        model = build(config(args.length, TRAINED[setting]), seed)
-        train(model, lambda step: draw((seed, step)), steps, args.lr)
-        batches = [draw((0, number)) for number in range(1 if args.toy else 8)]
+        model = build(config(size, TRAINED[setting]), seed)
+        train(model, lambda step: draw((seed, step)), size.steps, size.lr)
+        batches = [draw((0, number)) for number in range(size.evaluation)]
         found = {}
         for rounds in (0, *ROUNDS):
-            evaluate_with(model, config(args.length, rounds), rounds)
+            evaluate_with(model, config(size, rounds), rounds)
             found[f"LSH-{rounds}" if rounds else "full"] = 100 * evaluate(model, batches)[1]
         return {"own": found[setting], **found}
 
-    size = {"length": args.length, "steps": steps, "lr": args.lr}
     Experiment("duplication", list(TRAINED), "full", size).conduct(run, args)
 
 

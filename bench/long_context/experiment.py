@@ -7,7 +7,8 @@ not repeated. Every experiment has
     --only NAME …    some of the settings
     --results FILE   JSON lines [runs/long_context/EXPERIMENT.jsonl]
     --table          print the table of what is there, run nothing
-    --toy            sizes that say nothing but that the script works
+    --size NAME      full; small: five seeds of all experiments in about an hour of one core; toy: says nothing but that
+                     the script works, and needs no data [full]
 """
 
 from __future__ import annotations
@@ -19,29 +20,63 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Figures = dict[str, float]
 Run = Callable[[str, int], Figures]  # setting, seed → figures
 T_95 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)  # Student's t by degrees of freedom
 
 
+class Size(NamedTuple):
+    """Of a run."""
+
+    length: int  # tokens of a text
+    rows: int  # of a batch
+    steps: int
+    lr: float
+    evaluation: int  # batches
+    d_model: int = 64
+    symbols: int = 0  # of a synthetic task
+    pairs: int = 0
+
+    def shape(self, n_layers: int) -> dict[str, Any]:
+        """Settings of a model."""
+        d_ff = 2 * self.d_model
+        sizes = {
+            "d_model": self.d_model,
+            "d_ff": d_ff,
+            "n_heads": 4,
+            "n_layers": n_layers,
+            "max_positions": self.length,
+        }
+        return {**sizes, "dropout": 0.0, "attention_dropout": 0.0}
+
+
 def options(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="paired seeds [5]")
-    parser.add_argument("--steps", type=int, help="training steps of a run, if not the experiment's")
+    parser.add_argument("--length", type=int, help="tokens of a text, if not those of the size")
+    parser.add_argument("--steps", type=int, help="training steps of a run, if not those of the size")
+    parser.add_argument("--lr", type=float, help="learning rate, if not that of the size")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the settings")
     parser.add_argument("--results", type=Path, help="JSON lines of the runs [runs/long_context/EXPERIMENT.jsonl]")
     parser.add_argument("--table", action="store_true", help="print the table of what is there, run nothing")
-    parser.add_argument("--toy", action="store_true", help="sizes that say nothing but that the script works")
+    parser.add_argument("--size", choices=("full", "small", "toy"), default="full", help="of the runs [full]")
     return parser
 
 
-class Experiment:
-    """`determinants` are whatever else a run depends on, such as its steps: runs that differ in them never mix."""
+def size_of(args: argparse.Namespace, sizes: Mapping[str, Size]) -> Size:
+    """The size by its name, and what is chosen otherwise."""
+    given = {name: value for name in Size._fields if (value := getattr(args, name, None)) is not None}
+    return sizes[args.size]._replace(**given)
 
-    def __init__(self, name: str, settings: Sequence[str], base: str, determinants: Mapping[str, Any]) -> None:
-        self.name, self.settings, self.base, self.determinants = name, list(settings), base, dict(determinants)
+
+class Experiment:
+    """`determinants` are whatever else a run depends on, as on its size: runs that differ in them never mix."""
+
+    def __init__(self, name: str, settings: Sequence[str], base: str, size: Size, **determinants: Any) -> None:
+        self.name, self.settings, self.base = name, list(settings), base
+        self.determinants = {**determinants, **{key: value for key, value in size._asdict().items() if value}}
 
     def conduct(self, run: Run, args: argparse.Namespace) -> None:
         path: Path = args.results or Path("runs") / "long_context" / f"{self.name}.jsonl"

@@ -11,37 +11,38 @@ import math
 from collections.abc import Sequence
 
 from corpora import draw, masked, shakespeare
-from experiment import Experiment, Figures, options
+from experiment import Experiment, Figures, Size, options, size_of
 from training import Batch, build, evaluate, train
 
 from regard.config import AttentionConfig, BertConfig, FullAttention, LinformerConfig
 from regard.data.synthetic import FIRST
 
-ROWS, STEPS, LENGTH = 8, 500, 512
+SIZES = {
+    "full": Size(length=512, rows=8, steps=500, lr=2e-3, evaluation=24),
+    "small": Size(length=512, rows=4, steps=400, lr=5e-3, evaluation=12, d_model=32),
+    "toy": Size(length=512, rows=1, steps=2, lr=2e-3, evaluation=1),
+}
 PROJECTED = (32, 64, 128, 256)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = options(__doc__)
-    parser.add_argument("--lr", type=float, default=2e-3)
-    args = parser.parse_args(argv)
-    steps = args.steps or (2 if args.toy else STEPS)
-    corpus, length = shakespeare(args.toy), 64 if args.toy else LENGTH
+    args = options(__doc__).parse_args(argv)
+    size = size_of(args, SIZES)
+    corpus = shakespeare(args.size == "toy")
     attentions: dict[str, AttentionConfig] = {"full": FullAttention()}
-    attentions |= {f"k = {k}": LinformerConfig(LENGTH, k) for k in PROJECTED}
-    shape = {"d_model": 64, "d_ff": 256, "n_heads": 4, "n_layers": 2, "dropout": 0.0, "attention_dropout": 0.0}
+    attentions |= {f"k = {k}": LinformerConfig(size.length, k) for k in PROJECTED}
 
     def batch(ids: object, seed: Sequence[int]) -> Batch:
-        return masked(draw(ids, ROWS, length, seed), seed)  # type: ignore[arg-type]
+        return masked(draw(ids, size.rows, size.length, seed), seed)  # type: ignore[arg-type]
 
     def run(setting: str, seed: int) -> Figures:
-        size = {"max_positions": LENGTH, "vocab_size": corpus.n_symbols + FIRST, "heads": ("masked",)}
-        model = build(BertConfig(attention=attentions[setting], **shape, **size), seed)
-        train(model, lambda step: batch(corpus.train, (seed, step)), steps, args.lr)
-        loss, accuracy = evaluate(model, [batch(corpus.valid, (0, n)) for n in range(2 if args.toy else 24)])
+        shape = {"vocab_size": corpus.n_symbols + FIRST, **size.shape(n_layers=2)}
+        model = build(BertConfig(attention=attentions[setting], heads=("masked",), **shape), seed)
+        train(model, lambda step: batch(corpus.train, (seed, step)), size.steps, size.lr)
+        loss, accuracy = evaluate(model, [batch(corpus.valid, (0, n)) for n in range(size.evaluation)])
         return {"loss": loss, "perplexity": math.exp(loss), "accuracy": accuracy}
 
-    Experiment("linformer_k", list(attentions), "full", {"steps": steps, "lr": args.lr}).conduct(run, args)
+    Experiment("linformer_k", list(attentions), "full", size).conduct(run, args)
 
 
 if __name__ == "__main__":

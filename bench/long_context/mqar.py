@@ -15,57 +15,56 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from experiment import Experiment, Figures, options
+from experiment import Experiment, Figures, Size, options, size_of
 from training import Batch, build, evaluate, train
 
 from regard.config import BertConfig, FamilyConfig, GptConfig
 from regard.config import attention as kinds
 from regard.data.synthetic import FIRST, recall
 
-VOCABULARY, ROWS, STEPS = 8192, 64, 800
+SIZES = {
+    "full": Size(length=64, rows=64, steps=800, lr=3e-3, evaluation=16, symbols=8192, pairs=4),
+    "small": Size(length=32, rows=32, steps=500, lr=3e-3, evaluation=8, symbols=64, pairs=4),
+    "toy": Size(length=32, rows=2, steps=2, lr=3e-3, evaluation=1, symbols=64, pairs=4),
+}
 
 
-def settings(length: int) -> dict[str, FamilyConfig]:
-    quarter = length // 4
+def settings(size: Size) -> dict[str, FamilyConfig]:
+    length, quarter = size.length, size.length // 4
     decoders = {
         "full": kinds.FullAttention(),
         "blockwise": kinds.BlockwiseAttentionConfig(block=quarter),
         "window": kinds.WindowAttentionConfig(window=(quarter,)),
         "sparse": kinds.SparseAttentionConfig(stride=quarter // 2),
         "fixed": kinds.SparseAttentionConfig(("fixed",), stride=quarter, summary_columns=quarter // 8),
+        "lsh": kinds.LshAttentionConfig(chunk=quarter // 2, n_rounds=2),
         "adaptive_span": kinds.AdaptiveSpanConfig(max_span=length, ramp=quarter // 2, initial_span=quarter),
     }
-    if hasattr(kinds, "LshAttentionConfig"):
-        decoders["lsh"] = kinds.LshAttentionConfig(chunk=quarter // 2, n_rounds=2)
     encoders = {
         "full, encoder": kinds.FullAttention(),
         "block": kinds.BlockAttentionConfig(length, n_blocks=4, shifts=(0, 1, 2, 3)),
         "linformer": kinds.LinformerConfig(length, quarter),
     }
-    shape = {"d_model": 64, "d_ff": 128, "n_heads": 4, "n_layers": 2, "max_positions": length, "dropout": 0.0}
-    shape |= {"attention_dropout": 0.0, "vocab_size": VOCABULARY + FIRST}
+    shape = {"vocab_size": size.symbols + FIRST, **size.shape(n_layers=2)}
     found: dict[str, FamilyConfig] = {name: GptConfig(attention=kind, **shape) for name, kind in decoders.items()}
     return found | {name: BertConfig(attention=kind, heads=("masked",), **shape) for name, kind in encoders.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = options(__doc__)
-    parser.add_argument("--length", type=int, default=64)
-    parser.add_argument("--pairs", type=int, default=4)
-    parser.add_argument("--lr", type=float, default=3e-3)
+    parser.add_argument("--pairs", type=int, help="keys of a text, if not those of the size")
     args = parser.parse_args(argv)
-    steps = args.steps or (2 if args.toy else STEPS)
-    found = settings(args.length)
-    size = {"length": args.length, "pairs": args.pairs, "steps": steps, "lr": args.lr}
+    size = size_of(args, SIZES)
+    found = settings(size)
 
     def draw(seed: Sequence[int]) -> Batch:
-        examples = recall(np.random.default_rng(seed), ROWS, args.length, args.pairs, VOCABULARY)
+        examples = recall(np.random.default_rng(seed), size.rows, size.length, size.pairs, size.symbols)
         return torch.from_numpy(examples.ids_BL), torch.from_numpy(examples.targets_BL)
 
     def run(setting: str, seed: int) -> Figures:
         model = build(found[setting], seed)
-        train(model, lambda step: draw((seed, step)), steps, args.lr)
-        loss, accuracy = evaluate(model, [draw((0, number)) for number in range(2 if args.toy else 16)])
+        train(model, lambda step: draw((seed, step)), size.steps, size.lr)
+        loss, accuracy = evaluate(model, [draw((0, number)) for number in range(size.evaluation)])
         return {"accuracy": accuracy, "loss": loss}
 
     Experiment("mqar", list(found), "full", size).conduct(run, args)

@@ -11,36 +11,37 @@ import math
 from collections.abc import Sequence
 
 from corpora import draw, next_token, shakespeare
-from experiment import Experiment, Figures, options
+from experiment import Experiment, Figures, Size, options, size_of
 from training import Batch, build, evaluate, train
 
 from regard.config import GptConfig, WindowAttentionConfig
 from regard.data.synthetic import FIRST
 
-ROWS, STEPS, LENGTH = 16, 300, 256
-WINDOWS = {"growing": (8, 16, 32, 64), "fixed": (30,), "shrinking": (64, 32, 16, 8)}
+WINDOWS = {"growing": (1, 2, 4, 8), "fixed": (15 / 4,), "shrinking": (8, 4, 2, 1)}  # in 32nds of the length
+SIZES = {
+    "full": Size(length=256, rows=16, steps=300, lr=3e-3, evaluation=12),
+    "small": Size(length=128, rows=8, steps=200, lr=5e-3, evaluation=8, d_model=32),
+    "toy": Size(length=32, rows=2, steps=2, lr=3e-3, evaluation=1),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = options(__doc__)
-    parser.add_argument("--lr", type=float, default=3e-3)
-    args = parser.parse_args(argv)
-    steps = args.steps or (2 if args.toy else STEPS)
-    corpus = shakespeare(args.toy)
-    shape = {"d_model": 64, "d_ff": 256, "n_heads": 4, "n_layers": 4, "dropout": 0.0, "attention_dropout": 0.0}
+    args = options(__doc__).parse_args(argv)
+    size = size_of(args, SIZES)
+    corpus = shakespeare(args.size == "toy")
 
     def batch(ids: object, seed: Sequence[int]) -> Batch:
-        return next_token(draw(ids, ROWS, LENGTH, seed))  # type: ignore[arg-type]
+        return next_token(draw(ids, size.rows, size.length, seed))  # type: ignore[arg-type]
 
     def run(setting: str, seed: int) -> Figures:
-        size = {"max_positions": LENGTH, "vocab_size": corpus.n_symbols + FIRST}
-        model = build(GptConfig(attention=WindowAttentionConfig(window=WINDOWS[setting]), **shape, **size), seed)
-        train(model, lambda step: batch(corpus.train, (seed, step)), steps, args.lr)
-        loss, accuracy = evaluate(model, [batch(corpus.valid, (0, n)) for n in range(2 if args.toy else 12)])
+        window = tuple(max(round(part * size.length / 32), 1) for part in WINDOWS[setting])
+        shape = {"vocab_size": corpus.n_symbols + FIRST, **size.shape(n_layers=4)}
+        model = build(GptConfig(attention=WindowAttentionConfig(window=window), **shape), seed)
+        train(model, lambda step: batch(corpus.train, (seed, step)), size.steps, size.lr)
+        loss, accuracy = evaluate(model, [batch(corpus.valid, (0, n)) for n in range(size.evaluation)])
         return {"bits": loss / math.log(2), "accuracy": accuracy}
 
-    determinants = {"length": LENGTH, "steps": steps, "lr": args.lr}
-    Experiment("window_sizes", list(WINDOWS), "fixed", determinants).conduct(run, args)
+    Experiment("window_sizes", list(WINDOWS), "fixed", size).conduct(run, args)
 
 
 if __name__ == "__main__":

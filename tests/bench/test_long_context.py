@@ -41,7 +41,7 @@ def test_every_experiment_is_here() -> None:
 @pytest.mark.parametrize("name", TWO)
 def test_it_runs_and_is_resumed(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = tmp_path / "results.jsonl"
-    command = ["--toy", "--results", str(results), "--only", *TWO[name], "--seeds"]
+    command = ["--size", "toy", "--results", str(results), "--only", *TWO[name], "--seeds"]
     importlib.import_module(name).main([*command, "1"])
     (first, second) = results.read_text("utf-8").splitlines()
     assert json.loads(first)["setting"] == TWO[name][0]
