@@ -13,9 +13,11 @@ import torch
 
 from regard.config import (
     PRESETS,
+    BertConfig,
     DecodeConfig,
     FamilyConfig,
     FullAttention,
+    GptConfig,
     MixtureConfig,
     RecurrentConfig,
     T5Config,
@@ -24,7 +26,7 @@ from regard.config import (
 )
 from regard.config.recipe import load_recipe
 from regard.config.support import MultipleOf, SomeOf, Support, Table, any_value
-from regard.decode import engine
+from regard.decode import engine_support
 from regard.decode.model_engine import build_engine, build_searcher
 from regard.decode.search import search
 from regard.errors import ConfigError
@@ -40,7 +42,7 @@ from regard.models.transformer import Transformer
 from regard.pipelines.model_translator import ModelTranslator
 
 SUPPORTS: dict[str, Support] = {
-    "engine": engine.SUPPORT,
+    "engine": engine_support.SUPPORT,
     "ctranslate2": ctranslate2.SUPPORT,
     "marian": marian_export.SUPPORT,
     "explorer": explorer_support.SUPPORT,
@@ -197,8 +199,12 @@ def expected_refusals(config: FamilyConfig) -> set[str]:
             return {"ctranslate2", "marian"}
         case TransformerConfig():
             return set()
-        case RecurrentConfig() | T5Config():
+        case T5Config():
+            return {"ctranslate2", "marian"}
+        case RecurrentConfig():
             return {"engine", "ctranslate2", "marian"}
+        case GptConfig(attention=FullAttention(), residual="standard") | BertConfig(attention=FullAttention()):
+            return {"ctranslate2", "marian", "explorer"}
         case _:
             return {"engine", "ctranslate2", "marian", "explorer"}
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tomllib
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from packaging.requirements import Requirement
+
+from regard.config import BertConfig, DecodeConfig, GptConfig, T5Config, WindowAttentionConfig
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
+from regard.models.bert import Bert
+from regard.models.gpt import Gpt
+from regard.models.t5 import T5
+from regard.tokenizers.characters import CharacterTokenizer
+from regard.tokenizers.sentencepiece import SentencePieceTokenizer
+from regard.tokenizers.training import train_vocabulary
 
 ROOT = Path(__file__).parent.parent
 DEPENDENCIES = {"numpy", "sentencepiece", "safetensors", "opencc", "click", "rich", "starlette", "uvicorn"}
@@ -38,7 +51,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
     assert {Requirement(one).name for one in declared} == DEPENDENCIES
     for one in closure(declared).values():
-        for file in {file.parts[0] for file in one.files or [] if ".." not in file.parts and file.parts[0] != "bin"}:
+        roots = {file.parts[0] for file in one.files or [] if ".." not in file.parts}
+        for file in roots - {"bin", "__pycache__"}:
             if not (folder / file).exists():
                 (folder / file).symlink_to(Path(str(one.locate_file(file))))
     return folder
@@ -117,7 +131,7 @@ assert translator.score(["我爱你。"], ["I love you."])[0].log_prob < 0
 long = translator("我爱你。" * 30)
 assert translator.translate(["I love you."], prefix="我")[0].text.startswith("我")
 trace, align = (lambda: translator.trace("我爱你。")), (lambda: translator.align("我爱你。"))
-for action in (trace, align, lambda: __import__("regard").TextEncoder):
+for action in (trace, align, lambda: __import__("regard").ImageClassifier):
     try:
         action()
     except Exception as error:
@@ -129,5 +143,61 @@ assert "torch" not in sys.modules
     assert [line.partition(" needs torch")[0] for line in done.stdout.splitlines()] == [
         "MissingPackageError a trace",
         "MissingPackageError word alignment",
-        "MissingPackageError TextEncoder",
+        "MissingPackageError ImageClassifier",
     ]
+
+
+def write_text_model(path: Path, model: Gpt | Bert, **others: Any) -> Path:
+    letters = CharacterTokenizer.of(["今天天气很好"])
+    weights = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+    description = ModelDescription(model.config, DecodeConfig(), "", "", False, letters.files(), **others)
+    with atomic_folder(path) as folder:
+        write_model(folder, description, weights, "")
+    return path
+
+
+SIZES: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "max_positions": 20, "vocab_size": 10}
+
+
+def test_generate(site: Path, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    folder = write_text_model(tmp_path / "gpt", Gpt(GptConfig(**SIZES)))
+    words = ("--n", "2", "--json", "--precision", "int8", "--max-tokens", "30")
+    assert len(regard(site, "generate", "今天", "--model", str(folder), *words).splitlines()) == 2
+    sparse = GptConfig(**SIZES, attention=WindowAttentionConfig())
+    folder = write_text_model(tmp_path / "window", Gpt(sparse))
+    done = run(site, "-m", "regard", "generate", "今天", "--model", str(folder))
+    [line] = done.stderr.splitlines()
+    assert "the engine does not support model.attention.kind = 'window'" in line
+    assert line.endswith(', so it needs torch, which is not installed: pip install "regard[torch]"')
+    folder = write_text_model(tmp_path / "slow", Gpt(GptConfig(**SIZES)))
+    done = run(site, "-m", "regard", "generate", "今天", "--model", str(folder), REGARD_NATIVE="0")
+    assert "its C++ library cannot be loaded here (`regard doctor` says why)), so it needs torch" in done.stderr
+
+
+def test_encode(site: Path, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    config = BertConfig(**SIZES, heads=("masked", "classes"), n_labels=2)
+    folder = str(write_text_model(tmp_path / "bert", Bert(config), labels=("good", "bad")))
+    assert regard(site, "fill", "今[MASK]", "--model", folder).startswith("今")
+    assert json.loads(regard(site, "classify", "今天", "--model", folder, "--json"))["label"] in ("good", "bad")
+    script = f"""
+import sys
+from regard import TextEncoder
+print(TextEncoder({folder!r}).embed(["今天", "很好"]).shape, "torch" in sys.modules)
+"""
+    assert run(site, "-c", script).stdout == "(2, 16) False\n"
+
+
+def test_translate_with_a_t5(site: Path, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    sizes = {"d_model": 16, "n_heads": 2, "head_size": 8, "d_ff": 16, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    config = T5Config(**sizes, src_vocab_size=300, tgt_vocab_size=300)  # type: ignore[arg-type]
+    vocabulary = train_vocabulary(["the cat sat on the mat", "two dogs run"] * 4, "bpe", 300)
+    weights = {name: parameter.detach().numpy() for name, parameter in T5(config).named_parameters()}
+    description = ModelDescription(
+        config, DecodeConfig(), "en", "en", False, SentencePieceTokenizer(vocabulary).files()
+    )
+    with atomic_folder(tmp_path / "t5") as folder:
+        write_model(folder, description, weights, "")
+    assert regard(site, "translate", "the cat", "--model", str(tmp_path / "t5"), "--precision", "int8")

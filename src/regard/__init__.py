@@ -7,7 +7,8 @@ The public API. Each class takes a model folder, as `regard train` and `regard i
 - `TextEncoder`: masked-token prediction, classification, tagging and embeddings with a BERT
 - `ImageClassifier`: image classification with a Vision Transformer
 
-Importing `regard` is cheap: each class is imported on first access. Translation does not need torch, the others do.
+Importing `regard` is cheap: each class is imported on first access. `ImageClassifier` needs torch; so do models
+that the engine does not support.
 """
 
 from __future__ import annotations

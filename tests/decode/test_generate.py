@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from regard.config import DeepSeekConfig, GptConfig, MixtureConfig
 from regard.decode.generate import ENDED, SamplingOptions, decode_stream, generate
+from regard.decode.model_texts import ModelTexts
 from regard.errors import ConfigError, RegardError
 from regard.models.deepseek import DeepSeek
 from regard.models.gpt import Gpt
@@ -35,9 +37,9 @@ def shaken(vocab_size: int, max_positions: int = 12, seed: int = 1) -> Gpt:
 def written(
     model: Gpt, prompt: Sequence[int], how: SamplingOptions, max_tokens: int = 8, seeds: Sequence[int] = (1,)
 ) -> tuple[list[list[int]], list[list[float]]]:
-    steps = list(generate(model, LETTERS, prompt, how, max_tokens=max_tokens, seeds=seeds))
-    tokens = torch.stack([tokens_R for tokens_R, _ in steps], dim=1).tolist()
-    return tokens, torch.stack([log_probs_R for _, log_probs_R in steps], dim=1).tolist()
+    steps = list(generate(ModelTexts(model), LETTERS, prompt, how, max_tokens=max_tokens, seeds=seeds))
+    tokens = np.stack([tokens_R for tokens_R, _ in steps], axis=1).tolist()
+    return tokens, np.stack([log_probs_R for _, log_probs_R in steps], axis=1).tolist()
 
 
 MODEL = shaken(LETTERS.size + 3)
@@ -69,9 +71,9 @@ def test_a_text_depends_on_its_own_seed_alone(seeds: list[int], temperature: flo
 
 
 def test_memory_is_allocated_for_the_text_so_far() -> None:
-    steps = generate(MODEL, LETTERS, [BOS, 6], SamplingOptions(), max_tokens=10**20, seeds=[1, 2])
+    steps = generate(ModelTexts(MODEL), LETTERS, [BOS, 6], SamplingOptions(), max_tokens=10**20, seeds=[1, 2])
     [few, _] = written(MODEL, [BOS, 6], SamplingOptions(), max_tokens=2, seeds=[1, 2])
-    assert torch.stack([next(steps)[0], next(steps)[0]], dim=1).tolist() == few
+    assert np.stack([next(steps)[0], next(steps)[0]], axis=1).tolist() == few
 
 
 def test_a_model_without_a_limit_sees_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +85,7 @@ def test_a_model_without_a_limit_sees_all_of_a_text(monkeypatch: pytest.MonkeyPa
     model = DeepSeek(config).double().eval().requires_grad_(False)
     for parameter in model.parameters():
         parameter.add_(torch.randn_like(parameter) * 0.5)
-    steps = generate(model, LETTERS, [BOS, 6, 7], SamplingOptions(top_k=1), max_tokens=10**11, seeds=[1])
+    steps = generate(ModelTexts(model), LETTERS, [BOS, 6, 7], SamplingOptions(top_k=1), max_tokens=10**11, seeds=[1])
     ids = [BOS, 6, 7]
     for _ in range(20):
         [token], [log_prob] = (values.tolist() for values in next(steps))

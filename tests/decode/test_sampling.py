@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decode.random_numbers import spread_seed
-from regard.decode.sampling import draw_tokens, draw_uniforms, in_nucleus, sample_search, uniforms
+from regard.decode.sampling import draw_tokens, in_nucleus, sample_search
 from regard.errors import ConfigError
 from regard.tokenizers.special_ids import BOS, EOS, PAD, UNK
 
@@ -94,13 +94,6 @@ def test_samples_differ_between_draws_seeds_and_sentences(bench: Any) -> None:
 def test_seeds_are_stable_and_distinct() -> None:
     assert spread_seed(1, [5, 6]) == [spread_seed(1, [5])[0], spread_seed(1, [6])[0]]
     assert len({seed for run in range(20) for seed in spread_seed(run, range(20))}) == 400
-
-
-@pytest.mark.parametrize("length", [1, 15, 16, 17, 200])
-def test_numbers_are_the_same_one_by_one(length: int) -> None:
-    seeds = spread_seed(3, range(3))
-    one_by_one = [uniform_R for _, uniform_R in zip(range(length), uniforms(seeds), strict=False)]
-    assert torch.equal(torch.stack(one_by_one, dim=1), draw_uniforms(seeds, [length] * 3, 1))
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def classify_texts(inputs: tuple[str, ...], model_path: Path, top: int, as_json:
 
     reader = TextEncoder(model_path)
     texts = [line for source in inputs or (None,) for line in read_lines(source)]
-    if "tags" in reader.model.config.heads and "classes" not in reader.model.config.heads:
+    if "tags" in reader.config.heads and "classes" not in reader.config.heads:
         for text in texts:
             show_tags(text, reader.tag(text), as_json)
         return

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.inputs import decode_options, named_model_option, read_lines
+from regard.cli.inputs import decode_options, named_model_option, precision_option, read_lines
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
+    from regard.config import Precision
     from regard.pipelines.text_generator import TextGenerator
 
 
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, show_default="the model's, usually 1", help="Random seed.")
 @click.option("--no-repeat-ngram", type=int, metavar="N", help="Never repeat a sequence of N tokens.")
 @click.option("--n", "count", type=int, default=1, help="Number of independent samples.")
+@precision_option
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per sample: tokens, log-probabilities.")
-def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json: bool, **options: Any) -> None:
+def command(
+    prompt: str, model_path: Path, max_tokens: int, count: int, precision: Precision, as_json: bool, **options: Any
+) -> None:
     """Generate a continuation of PROMPT: a text in quotes, or - for standard input; by default empty.
 
     The prompt and its continuation are printed as they are generated. Several samples are separated by a line ---.
@@ -44,7 +48,7 @@ def command(prompt: str, model_path: Path, max_tokens: int, count: int, as_json:
         raise ConfigError(f"--n must be at least 1, not {count}")
     from regard.pipelines.text_generator import TextGenerator
 
-    generator = TextGenerator(model_path)
+    generator = TextGenerator(model_path, precision)
     chosen = {"max_tokens": max_tokens, **decode_options(**options)}
     if count == 1 and not as_json:
         stream(generator, prompt, chosen)

@@ -44,6 +44,7 @@ from regard.config.models import (
     TranslationConfig,
     Use,
     ViTConfig,
+    wrong_family,
 )
 from regard.config.parsing import (
     build,
@@ -140,4 +141,5 @@ __all__ = [
     "setting",
     "suggestion",
     "to_dict",
+    "wrong_family",
 ]

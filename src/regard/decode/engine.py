@@ -1,4 +1,4 @@
-"""Fast search: the mathematics of models/transformer.py and of the searches of this folder in C++, without torch.
+"""Fast search: the mathematics of the models and of the searches of this folder in C++, without torch.
 
 The engine takes the weights of a model folder as they are stored there, and packs them once, in float32, bf16 or int8.
 The search of a whole batch is one call (engine.cpp), which runs on one thread and releases Python's lock: several
@@ -21,8 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from regard.config import BeamRule, FamilyConfig, MixtureConfig, TransformerConfig
-from regard.config.support import FEED_FORWARDS, FULL_ONLY, MOE, MultipleOf, Support, any_value
+from regard.config import BeamRule
 from regard.decode.checks import (
     HUGGINGFACE_SUPPRESSED_IDS,
     SUPPRESSED_IDS,
@@ -35,7 +34,8 @@ from regard.decode.checks import (
 )
 from regard.decode.engine_control import SearchControl
 from regard.decode.engine_positions import PositionTable, Tables
-from regard.decode.engine_shape import shape_of
+from regard.decode.engine_shape import EngineConfig, has_engine, shape_of
+from regard.decode.engine_support import SUPPORT
 from regard.decode.engine_weights import Weights, check_weights, stored_tensors
 from regard.decode.hypotheses import Hypothesis, length_penalty_divisor
 from regard.errors import ConfigError
@@ -57,30 +57,6 @@ NumberFormat = Literal["float32", "bfloat16", "int8"]
 NUMBER_FORMATS: tuple[NumberFormat, ...] = ("float32", "bfloat16", "int8")  # in the order of engine.cpp's enumeration
 BEAM_RULES: tuple[BeamRule, ...] = ("paper", "huggingface")  # in the order of engine_search.h's enumeration
 CANCELLED = -1  # the outcome of a search
-SUPPORT = Support(
-    "the engine",
-    {
-        TransformerConfig: {
-            "family": ("transformer",),
-            "d_model": MultipleOf(4),  # int8 products take four bytes at a time
-            "d_ff": MultipleOf(4),
-            "position": ("sinusoidal", "learned", "rotary", "alibi", "relative", "none"),
-            "norm_order": ("post", "pre"),
-            "norm": ("layernorm", "rmsnorm"),
-            "ffn": (*FEED_FORWARDS, "moe"),
-            "tie_embeddings": ("all", "output", "none"),
-            "attention": FULL_ONLY,
-            "decoder_attention": FULL_ONLY,
-            "cross_attention": FULL_ONLY,
-            "residual": ("standard",),
-            "moe": {MixtureConfig: {**MOE[MixtureConfig], "d_ff": MultipleOf(4)}},
-            **any_value("n_heads", "n_encoder_layers", "n_decoder_layers", "max_positions", "output_bias"),
-            **any_value("src_vocab_size", "tgt_vocab_size"),
-            **any_value("dropout", "attention_dropout", "activation_dropout"),  # in training only
-        }
-    },
-)
-
 Ids = Sequence[int]
 Logits = npt.NDArray[np.float32]
 Tokens = npt.NDArray[np.int64]
@@ -93,20 +69,26 @@ def fastest_number_format() -> NumberFormat:
 
 def engine_from_folder(folder: Path, description: ModelDescription, form: NumberFormat) -> Engine | None:
     """The engine of a model folder; None where it does not support the model or has no library on this machine."""
-    config: FamilyConfig = description.model
-    if SUPPORT.refusal(config) is not None or not isinstance(config, TransformerConfig) or library(ENGINE) is None:
+    opened = open_engine(folder, description, form)
+    return None if opened is None else opened[0]
+
+
+def open_engine(folder: Path, description: ModelDescription, form: NumberFormat) -> tuple[Engine, Weights] | None:
+    """The engine and the weights of a model folder, as `engine_from_folder`."""
+    config = description.model
+    if SUPPORT.refusal(config) is not None or not has_engine(config) or library(ENGINE) is None:
         return None
     weights = map_weights(folder, config)
     if any(array.dtype == np.float64 for array in weights.values()):
         return None
-    check_weights(shape_of(config), weights, folder)
-    return Engine(config, weights, form)
+    check_weights(config, weights, folder)
+    return Engine(config, weights, form), weights
 
 
 class Engine:
     """A model packed for search: step by step, or whole beam searches."""
 
-    def __init__(self, config: TransformerConfig, weights: Weights, form: NumberFormat) -> None:
+    def __init__(self, config: EngineConfig, weights: Weights, form: NumberFormat) -> None:
         """`weights` by their names in the model folder, as engine_weights.py describes them."""
         SUPPORT.check(config)
         native = library(ENGINE)
@@ -120,6 +102,7 @@ class Engine:
         )
         tensors, held = stored_tensors(shape, weights)
         self.tables = held[: sum(stack is not None for stack in stacks)]  # the embeddings are read in place
+        self.vocabulary = 0 if shape.decoder is None else shape.decoder.vocabulary
         self.handle = EngineHandle()
         native["engine"](
             *(NUMBER_FORMATS.index(form), ctypes.byref(shape.settings()), tensors, len(tensors)),
@@ -134,7 +117,7 @@ class Engine:
 
         Probabilities are normalised over these; the logits of other tokens are not computed.
         """
-        size = self.config.tgt_vocab_size
+        size = self.vocabulary
         if not len(allowed):
             raise ValueError("there are no allowed target tokens; give at least one")
         if not 0 <= allowed.min() <= allowed.max() < size:
@@ -149,7 +132,7 @@ class Engine:
     @property
     def longest_target(self) -> int | None:
         """The maximum length of a target, in tokens; None: no limit."""
-        return self.config.max_positions if self.config.position == "learned" else None
+        return self.shape.max_positions if self.shape.position == "learned" else None
 
     def begin(self, sources: Sequence[Ids], max_length: int) -> EngineState:
         """Encode sources (with their EOS), with space for `max_length` target tokens; one row per source."""
@@ -160,7 +143,7 @@ class Engine:
     def step(self, tokens_R: Tokens, state: EngineState) -> Logits:
         """Feed one token per row; logits_RV of the next."""
         state.count_step()
-        logits_RV = np.empty((len(tokens_R), self.config.tgt_vocab_size), np.float32)
+        logits_RV = np.empty((len(tokens_R), self.vocabulary), np.float32)
         self.native["step"](state.handle, np.ascontiguousarray(tokens_R), len(tokens_R), logits_RV)
         return logits_RV
 
@@ -240,7 +223,8 @@ class Engine:
         sizes = lengths * batch.lengths
         attention = np.empty(0 if head_weights is None else sizes.sum(), np.float32)
         if head_weights is not None:
-            expected = (self.config.n_decoder_layers, self.config.n_heads)
+            assert self.shape.decoder is not None
+            expected = (self.shape.decoder.n_layers, self.shape.n_heads)
             if head_weights.shape != expected:
                 raise ValueError(f"the weights of the heads are {head_weights.shape}; the decoder has {expected}")
             call.head_weights = array_address(head_weights, np.float32)

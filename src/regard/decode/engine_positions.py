@@ -33,6 +33,8 @@ class PositionTable:
         match self.kind:
             case "learned":
                 self.learned = as_float32(f"{stack.positions}.table_LD", weights)
+                if shape.segments is not None:  # all tokens are of the first segment
+                    self.learned = self.learned + as_float32(shape.segments, weights)[0]
             case "relative":
                 self.learned = as_float32(f"{stack.positions}.table", weights)
             case "sinusoidal" | "rotary" | "alibi" | "none":

@@ -7,11 +7,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeGuard, assert_never, get_args
 
 import numpy as np
 
-from regard.config import FeedForwardChoice, FeedForwardKind, MixtureConfig, Position, TransformerConfig
+from regard.config import (
+    BertConfig,
+    FeedForwardChoice,
+    FeedForwardKind,
+    GptConfig,
+    MixtureConfig,
+    Position,
+    T5Config,
+    TransformerConfig,
+)
 from regard.kernels.bindings import MixtureSettings, ModelSettings
 
 # In the order of engine_rows.h's enumeration.
@@ -19,6 +28,7 @@ ACTIVATIONS: tuple[FeedForwardKind, ...] = ("relu", "gelu", "swiglu", "swish", "
 GATED: tuple[FeedForwardKind, ...] = ("swiglu", "geglu")
 NORM_EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6}
 RELATIVE_BUCKETS, MAX_DISTANCE = 32, 128  # of position = "relative"
+EngineConfig = TransformerConfig | T5Config | GptConfig | BertConfig  # the families that the engine has
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,9 @@ class Shape:
     output_scale: float = 1.0
     n_buckets: int = RELATIVE_BUCKETS
     max_distance: int = MAX_DISTANCE
+    first_norm: str | None = None  # of the embeddings
+    segments: str | None = None  # the embeddings of segments, of which the first is added to every token
+    n_segments: int = 0
 
     @property
     def inner(self) -> int:
@@ -77,7 +90,13 @@ class Shape:
         return ModelSettings(
             *(self.d_model, self.n_heads, self.head_size, self.d_ff, encoder, decoder, *sizes),
             *(self.post, self.norm == "layernorm", activation, self.linear_bias, self.output_bias),
-            *(self.position == "rotary", False, self.norm_eps, self.embedding_scale, self.score_scale),
+            *(
+                self.position == "rotary",
+                self.first_norm is not None,
+                self.norm_eps,
+                self.embedding_scale,
+                self.score_scale,
+            ),
             *(self.output_scale, self.mixture_settings()),
         )
 
@@ -92,7 +111,26 @@ class Shape:
         )
 
 
-def shape_of(c: TransformerConfig) -> Shape:
+def has_engine(config: Any) -> TypeGuard[EngineConfig]:
+    """Whether the model is of a family that the engine has; engine_support.py says which of its settings."""
+    return isinstance(config, get_args(EngineConfig))
+
+
+def shape_of(config: EngineConfig) -> Shape:
+    match config:
+        case TransformerConfig():
+            return transformer_shape(config)
+        case T5Config():
+            return t5_shape(config)
+        case GptConfig():
+            return gpt_shape(config)
+        case BertConfig():
+            return bert_shape(config)
+        case _:
+            assert_never(config)
+
+
+def transformer_shape(c: TransformerConfig) -> Shape:
     one_table, pre = c.tie_embeddings == "all", c.norm_order == "pre"
     source = "tgt_embedding.weight" if one_table else "src_embedding.weight"
     output = "output.weight" if c.tie_embeddings == "none" else "tgt_embedding.weight"
@@ -106,5 +144,50 @@ def shape_of(c: TransformerConfig) -> Shape:
         output=output,
         output_bias=c.output_bias,
         embedding_scale=math.sqrt(c.d_model),
-        score_scale=float(1 / np.sqrt(np.float32(head_size))),
+        score_scale=root_scale(head_size),
     )
+
+
+def t5_shape(c: T5Config) -> Shape:
+    table = "tgt_embedding.weight"
+    return Shape(
+        Stack("encoder", c.n_encoder_layers, table, c.src_vocab_size, "src_positions", "encoder_norm"),
+        Stack("decoder", c.n_decoder_layers, table, c.tgt_vocab_size, "tgt_positions", "decoder_norm"),
+        *(c.d_model, c.n_heads, c.head_size, c.d_ff, c.ffn, c.moe, False, "rmsnorm", c.norm_eps, "relative", 0),
+        output="output.weight" if c.tie_embeddings == "inputs" else table,
+        output_bias=c.output_bias,
+        linear_bias=False,
+        output_scale=c.d_model**-0.5 if c.scale_output else 1.0,
+        n_buckets=c.n_buckets,
+        max_distance=c.max_distance,
+    )
+
+
+def gpt_shape(c: GptConfig) -> Shape:
+    head_size = c.d_model // c.n_heads
+    return Shape(
+        None,
+        Stack("layers", c.n_layers, "embedding.weight", c.vocab_size, "positions", "last_norm"),
+        *(c.d_model, c.n_heads, head_size, c.d_ff, c.ffn, c.moe, False, "layernorm", c.norm_eps),
+        *("learned", c.max_positions),
+        output="embedding.weight",
+        score_scale=root_scale(head_size),
+    )
+
+
+def bert_shape(c: BertConfig) -> Shape:
+    head_size = c.d_model // c.n_heads
+    return Shape(
+        Stack("layers", c.n_layers, "embedding.weight", c.vocab_size, "positions", None),
+        None,
+        *(c.d_model, c.n_heads, head_size, c.d_ff, c.ffn, c.moe, True, "layernorm", c.norm_eps),
+        *("learned", c.max_positions),
+        score_scale=root_scale(head_size),
+        first_norm="first_norm",
+        segments="segments.weight",
+        n_segments=c.n_segments,
+    )
+
+
+def root_scale(head_size: int) -> float:
+    return float(1 / np.sqrt(np.float32(head_size)))

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.config import FeedForwardKind
-from regard.decode.engine_shape import GATED, Shape
+from regard.config import BertConfig, FeedForwardKind
+from regard.decode.engine_shape import GATED, EngineConfig, Shape, shape_of
 from regard.errors import ConfigError, ModelFolderError
 from regard.kernels.bindings import StoredTensor, array_address
 from regard.model_folder.folder import CONFIG, WEIGHTS
@@ -37,6 +37,8 @@ def list_weights(s: Shape) -> Iterator[Weight]:
     stacks = [stack for stack in (s.encoder, s.decoder) if stack is not None]
     for stack in stacks:
         yield Weight(stack.embedding, (stack.vocabulary, s.d_model))
+    if s.first_norm is not None:
+        yield from list_norm(s, s.first_norm)
     for stack in stacks:
         crosses = stack is s.decoder and s.encoder is not None
         for i in range(stack.n_layers):
@@ -99,11 +101,29 @@ def list_positions(s: Shape) -> Iterator[Weight]:
             yield Weight(f"{stack.positions}.table_LD", (s.max_positions, s.d_model))
         elif stack is not None and s.position == "relative":
             yield Weight(f"{stack.positions}.table", (s.n_buckets, s.n_heads))
+    if s.segments is not None:
+        yield Weight(s.segments, (s.n_segments, s.d_model))
 
 
-def check_weights(s: Shape, weights: Weights, folder: Path) -> None:
+def list_heads(c: BertConfig) -> Iterator[Weight]:
+    """The weights of BERT's heads, which are computed in numpy (bert_heads.py)."""
+    linears = {"pooler.map": c.d_model} if c.pooler else {}
+    linears |= {"masked_head.map": c.d_model} if "masked" in c.heads else {}
+    sizes = {"next": ("next_head", 2), "classes": ("class_head", c.n_labels), "tags": ("tag_head", c.n_labels)}
+    linears |= dict(sizes[head] for head in c.heads if head in sizes)
+    for name, rows in linears.items():
+        yield Weight(f"{name}.weight", (rows, c.d_model))
+        yield Weight(f"{name}.bias", (rows,))
+    if "masked" in c.heads:
+        yield from (Weight(f"masked_head.norm.{part}", (c.d_model,)) for part in ("weight", "bias"))
+        yield Weight("masked_head.bias_V", (c.vocab_size,))
+
+
+def check_weights(config: EngineConfig, weights: Weights, folder: Path) -> None:
     """Raise unless these are the weights of this model, all of them and no others."""
-    expected = dict([*list_weights(s), *list_positions(s)])
+    shape = shape_of(config)
+    heads = list_heads(config) if isinstance(config, BertConfig) else ()
+    expected = dict([*list_weights(shape), *list_positions(shape), *heads])
     found = {name: array.shape for name, array in weights.items() if not name.endswith(SCALE)}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if wrong:

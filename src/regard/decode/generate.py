@@ -5,6 +5,8 @@ model's state. When a model with a limited context is full, the older half is dr
 from the first position: that step is slow, but the text may grow without limit. The state of a model without a limit is
 enlarged when it is full, which reads the whole text again.
 
+The model is in the engine (engine_texts.py), or in PyTorch (model_texts.py).
+
 Shapes: R rows = texts being generated, V vocabulary, T tokens so far with the prompt, L tokens in the context.
 """
 
@@ -13,19 +15,21 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
 from regard.decode.checks import check_sampling_options
-from regard.decode.constraints import block_repeats
-from regard.decode.sampling import draw_tokens, uniforms
+from regard.decode.random_numbers import uniform_numbers
 from regard.errors import ConfigError, RegardError
-from regard.models.language_model import LanguageModel
 from regard.tokenizers.protocol import Tokenizer
 
 ENDED = -1  # in place of a token: the text of this row has ended before
 INITIAL_ROOM = 4096  # tokens that the state of a model without a limit has room for at first
+
+Tokens = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -38,15 +42,47 @@ class SamplingOptions:
     no_repeat_ngram: int = 0  # no n-gram of this size twice; 0: off
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What the next tokens are chosen by, apart from their logits."""
+
+    options: SamplingOptions
+    ids_RT: Tokens
+    uniform_R: Numbers
+    size: int  # only ids below are tokens: some models have more rows
+    suppressed: tuple[int, ...]
+    end: int  # chosen where every token is blocked
+
+
+class TextModel(Protocol):
+    """A language model that generates. A state is whatever it stores of the texts so far; logits are its own too."""
+
+    @property
+    def longest_text(self) -> int | None:
+        """The context length, in tokens; None: no limit."""
+
+    def read(self, ids_RT: Tokens, room: int) -> tuple[Any, Any]:
+        """Read the beginnings of texts: a state with room for `room` tokens per row, and logits_RV of the next."""
+
+    def step(self, tokens_R: Tokens, state: Any) -> Any:
+        """Feed one token per row; logits_RV of the next."""
+
+    def choose(self, logits_RV: Any, choice: Choice) -> tuple[Tokens, Numbers]:
+        """The next tokens and the model's own log-probabilities of them."""
+
+    def score(self, ids: Sequence[int]) -> Numbers:
+        """The log-probability of each token of a text but the first, given those before it."""
+
+
 def generate(
-    model: LanguageModel,
+    model: TextModel,
     tokenizer: Tokenizer,
     prompt: Sequence[int],
     options: SamplingOptions,
     *,
     max_tokens: int,
     seeds: Sequence[int],
-) -> Iterator[tuple[Tensor, Tensor]]:
+) -> Iterator[tuple[Tokens, Numbers]]:
     """Per step: tokens_R and their log-probabilities, one row per seed; ENDED after the end of a text.
 
     A row depends on its own seed only. The log-probabilities are the model's own, before temperature, top-k and top-p.
@@ -57,48 +93,41 @@ def generate(
     return sample_texts(model, tokenizer, prompt, options, max_tokens, seeds)
 
 
-@torch.inference_mode()
 def sample_texts(
-    model: LanguageModel,
+    model: TextModel,
     tokenizer: Tokenizer,
     prompt: Sequence[int],
     options: SamplingOptions,
     max_tokens: int,
     seeds: Sequence[int],
-) -> Iterator[tuple[Tensor, Tensor]]:
-    device = model.output.weight.device
-    ids_RT = torch.tensor([list(prompt)], device=device).repeat(len(seeds), 1)
-    ended_R = torch.zeros(len(seeds), dtype=torch.bool, device=device)
+) -> Iterator[tuple[Tokens, Numbers]]:
+    ids_RT = np.tile(np.array(prompt, np.int64), (len(seeds), 1))
+    ended_R = np.zeros(len(seeds), bool)
     window = Window(model, tokenizer, len(prompt) + max_tokens)
-    for _, uniform_R in zip(range(max_tokens), uniforms(seeds), strict=False):
-        log_probs_RV = log_probabilities(window.next_logits(ids_RT), ids_RT.shape[1])
-        allowed_RV = log_probs_RV.clone()
-        allowed_RV[:, list(tokenizer.suppressed_ids)] = -torch.inf
-        allowed_RV[:, tokenizer.size :] = -torch.inf  # some models have more rows than tokens
-        if options.no_repeat_ngram:
-            block_repeats(allowed_RV, ids_RT, options.no_repeat_ngram)
-            allowed_RV[allowed_RV.amax(dim=1) == -torch.inf, tokenizer.end] = 0.0  # every token is blocked
-        tokens_R = draw_tokens(allowed_RV, uniform_R.to(device), options.temperature, options.top_k, options.top_p)
-        tokens_R = torch.where(ended_R, tokenizer.end, tokens_R)
-        chosen_R = log_probs_RV.gather(1, tokens_R[:, None])[:, 0]
-        yield torch.where(ended_R, ENDED, tokens_R), chosen_R
-        ended_R = ended_R | (tokens_R == tokenizer.end)
+    fixed = (tokenizer.size, tuple(tokenizer.suppressed_ids), tokenizer.end)
+    for position in range(max_tokens):
+        uniform_R = np.array([uniform_numbers(seed, 0, position) for seed in seeds])
+        logits_RV = window.next_logits(ids_RT)
+        tokens_R, log_probs_R = model.choose(logits_RV, Choice(options, ids_RT, uniform_R, *fixed))
+        tokens_R[ended_R] = tokenizer.end
+        yield np.where(ended_R, ENDED, tokens_R), log_probs_R
+        ended_R |= tokens_R == tokenizer.end
         if ended_R.all():
             return
-        ids_RT = torch.cat([ids_RT, tokens_R[:, None]], dim=1)
+        ids_RT = np.concatenate([ids_RT, tokens_R[:, None]], axis=1)
 
 
 class Window:
     """The part of the text in the model's context, and the model's state for it."""
 
-    def __init__(self, model: LanguageModel, tokenizer: Tokenizer, length: int) -> None:
+    def __init__(self, model: TextModel, tokenizer: Tokenizer, length: int) -> None:
         """`length`: the maximum length of the text."""
         self.model, self.tokenizer, self.length = model, tokenizer, length
         self.room = min(length, model.longest_text or INITIAL_ROOM)
         self.filled = 0
-        self.state: object = None
+        self.state: Any = None
 
-    def next_logits(self, ids_RT: Tensor) -> Tensor:
+    def next_logits(self, ids_RT: Tokens) -> Any:
         """logits_RV of the token after `ids_RT`, which has one token more than at the last call."""
         if self.state is not None and self.filled < self.room:
             self.filled += 1
@@ -107,23 +136,19 @@ class Window:
         if length > self.room and self.model.longest_text is None:  # enlarge, and read the whole text again
             self.room = min(2 * length, self.length)
         context_RL = ids_RT if length <= self.room else self.recent_half(ids_RT)
-        self.state = self.model.begin(len(ids_RT), self.room)
         self.filled = context_RL.shape[1]
-        return self.model.project(self.model.read(context_RL, self.state)[:, -1:])[:, 0]
+        self.state, logits_RV = self.model.read(context_RL, self.room)
+        return logits_RV
 
-    def recent_half(self, ids_RT: Tensor) -> Tensor:
+    def recent_half(self, ids_RT: Tokens) -> Tokens:
         """The most recent tokens, half of the room, after BOS where the text began with it."""
         half = max(self.room // 2, 1)
         first = [ids_RT[:, :1]] if half > 1 and bool((ids_RT[:, 0] == self.tokenizer.begin).all()) else []
-        return torch.cat([*first, ids_RT[:, ids_RT.shape[1] - half + len(first) :]], dim=1)
+        return np.concatenate([*first, ids_RT[:, ids_RT.shape[1] - half + len(first) :]], axis=1)
 
 
-def log_probabilities(logits_RV: Tensor, length: int) -> Tensor:
-    wide = torch.promote_types(logits_RV.dtype, torch.float32)
-    log_probs_RV = torch.log_softmax(logits_RV, dim=1, dtype=wide)
-    if log_probs_RV[:, 0].isnan().any():
-        raise RegardError(f"the model produced NaN or infinity at token {length + 1}: its weights are corrupt")
-    return log_probs_RV
+def corrupt(token: int) -> RegardError:
+    return RegardError(f"the model produced NaN or infinity at token {token}: its weights are corrupt")
 
 
 def decode_stream(tokens: Iterable[int], tokenizer: Tokenizer, begins: bool = False) -> Iterator[str]:

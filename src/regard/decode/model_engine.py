@@ -13,14 +13,19 @@ from torch import Tensor
 
 from regard.config import Precision
 from regard.core.precision import choose_dtype
-from regard.decode.engine import SUPPORT, Engine, EngineState, NumberFormat, fastest_number_format
+from regard.decode.engine import Engine, EngineState, NumberFormat, fastest_number_format
+from regard.decode.engine_shape import has_engine
+from regard.decode.engine_support import SUPPORT
 from regard.decode.protocols import SearchModel
 from regard.errors import ConfigError
 from regard.kernels.bindings import ENGINE
 from regard.kernels.loader import library
-from regard.models.transformer import Transformer
+from regard.models.bert import Bert
+from regard.models.language_model import LanguageModel
 from regard.models.translation_model import TranslationModel
 from regard.tokenizers.special_ids import PAD
+
+Packable = TranslationModel | LanguageModel | Bert
 
 
 def build_searcher(model: TranslationModel, precision: Precision) -> Engine | SearchModel[Any]:
@@ -36,7 +41,7 @@ def build_searcher(model: TranslationModel, precision: Precision) -> Engine | Se
     return model
 
 
-def engine_refusal(model: TranslationModel) -> str | None:
+def engine_refusal(model: Packable) -> str | None:
     """Why there is no engine for the model, in a sentence; None: the engine supports it."""
     weight = model.output.weight
     if weight.device.type != "cpu":
@@ -46,12 +51,13 @@ def engine_refusal(model: TranslationModel) -> str | None:
     return SUPPORT.refusal(model.config)
 
 
-def build_engine(model: TranslationModel, form: NumberFormat) -> Engine | None:
+def build_engine(model: Packable, form: NumberFormat) -> Engine | None:
     """The engine of a model; None where it does not support the model or cannot be compiled on this machine."""
-    if engine_refusal(model) is not None or not isinstance(model, Transformer) or library(ENGINE) is None:
+    config = model.config
+    if engine_refusal(model) is not None or not has_engine(config) or library(ENGINE) is None:
         return None
     weights = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
-    return Engine(model.config, weights, form)
+    return Engine(config, weights, form)
 
 
 class SteppedEngine:

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.config import TransformerConfig
-from regard.decode.engine import SUPPORT
 from regard.decode.engine_positions import PositionTable
 from regard.decode.engine_shape import shape_of
+from regard.decode.engine_support import SUPPORT
 from regard.decode.engine_weights import Weights, as_float32, list_weights
 from regard.errors import ConfigError
 from regard.tokenizers.special_ids import EOS

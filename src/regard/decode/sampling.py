@@ -10,8 +10,7 @@ M source length, L longest target, C candidates of a row, most probable first.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -95,12 +94,6 @@ def draw_uniforms(seeds: Sequence[int], lengths: Sequence[int], n_samples: int) 
     positions = np.arange(max(lengths))
     rows = [uniform_numbers(seed, sample, positions) for seed in seeds for sample in range(n_samples)]
     return torch.from_numpy(np.stack(rows))
-
-
-def uniforms(seeds: Sequence[int]) -> Iterator[Tensor]:
-    """uniform_R of one token after the other, endlessly: the numbers of `draw_uniforms` for one sample per seed."""
-    for position in itertools.count():
-        yield torch.from_numpy(np.stack([uniform_numbers(seed, 0, position) for seed in seeds]))
 
 
 def draw_tokens(log_probs_RV: Tensor, uniform_R: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:

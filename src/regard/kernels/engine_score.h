@@ -1,5 +1,5 @@
 // The probability of given translations (teacher forcing, decode/scoring.py) and the attention of their tokens to the source
-// (word alignment). All tokens of all translations pass through the decoder at once, each translation attending to its own
+// (word alignment); without an encoder, of texts. All tokens of all translations pass through the decoder at once, each translation attending to its own
 // past.
 //
 // Called by engine.cpp. Shapes: R tokens of all translations, L tokens of one, M source tokens, V vocabulary.
@@ -18,7 +18,7 @@ struct ScoreCall {
 // Returns 0, or the number (from 1) of the first target token whose logits had a NaN or +∞.
 template <typename NumberFormat>
 int64_t StateOf<NumberFormat>::score(const ScoreCall& call) {
-  if (length_ || model_.encoder.empty()) throw std::invalid_argument("a state cannot be scored after its first step");
+  if (length_) throw std::invalid_argument("a state cannot be scored after its first step");
   std::vector<int64_t> tokens, positions, sentence_of, first_row, attention_at;
   int64_t attention_size = 0, not_finite = 0;
   for (int64_t b = 0; b < rows(); ++b) {
@@ -30,7 +30,7 @@ int64_t StateOf<NumberFormat>::score(const ScoreCall& call) {
       positions.push_back(l);
       sentence_of.push_back(b);
       attention_at.push_back(attention_size);
-      attention_size += lengths_[b];
+      if (!model_.encoder.empty()) attention_size += lengths_[b];
     }
   }
   const int64_t R = tokens.size(), heads = model_.settings.n_heads, width = 2 * I;

@@ -15,8 +15,8 @@ from regard.config import (
     T5Config,
     TransformerConfig,
     ViTConfig,
+    wrong_family,
 )
-from regard.errors import ConfigError
 from regard.models.bert import Bert
 from regard.models.deepseek import DeepSeek
 from regard.models.gpt import Gpt
@@ -58,4 +58,4 @@ def require_kind(model: nn.Module, kind: type[Kind], config: FamilyConfig, purpo
     """The model, if it is of this class; else an error. `purpose` is a verb for the message, such as "translate"."""
     if isinstance(model, kind):
         return model
-    raise ConfigError(f"a {config.family} model does not {purpose}: {config.use}")
+    raise wrong_family(config, purpose)

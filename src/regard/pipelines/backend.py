@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.config import DecodeConfig, Precision, TransformerConfig
-from regard.decode.engine import SUPPORT, Engine, engine_from_folder, fastest_number_format
+from regard.decode.engine import Engine, engine_from_folder, fastest_number_format
 from regard.decode.engine_search import engine_score, engine_search
-from regard.decode.engine_shape import shape_of
+from regard.decode.engine_support import SUPPORT
 from regard.decode.hypotheses import Hypothesis
 from regard.decode.shortlist import Shortlist
 from regard.errors import ConfigError
@@ -79,7 +79,7 @@ class Backend:
         from regard.decode.engine_weights import check_weights
         from regard.decode.numpy_transformer import NumpyTransformer
 
-        check_weights(shape_of(config), weights, self.folder)
+        check_weights(config, weights, self.folder)
         return NumpyTransformer(config, weights)
 
     @functools.cached_property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -15,8 +17,8 @@ class Classification:
     labels: tuple[tuple[str, float], ...]
 
     @classmethod
-    def from_probabilities(cls, labels: Sequence[str], probability_C: Tensor) -> Classification:
-        order = probability_C.argsort(descending=True, stable=True).tolist()
+    def from_probabilities(cls, labels: Sequence[str], probability_C: npt.NDArray[np.floating[Any]]) -> Classification:
+        order = np.argsort(-probability_C, kind="stable").tolist()
         return cls(tuple((labels[number], float(probability_C[number])) for number in order))
 
     @property

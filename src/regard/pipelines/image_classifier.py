@@ -70,7 +70,7 @@ class ImageClassifier:
 
     def classify_batch(self, pixels: list[np.ndarray]) -> list[ClassifiedImage]:
         recording, logits_BO = self.run(np.stack(pixels), ("layers.*.attention.weights",))
-        probability_BO = logits_BO.float().softmax(dim=-1)
+        probability_BO = logits_BO.float().softmax(dim=-1).cpu().numpy()
         layers_BHLL = [recording[path].float().cpu().numpy() for path in recording.paths()]
         across = self.model.patches_across
         return [

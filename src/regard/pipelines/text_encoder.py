@@ -1,25 +1,36 @@
-"""`TextEncoder`: masked-token prediction, classification, tagging and embeddings with a BERT."""
+"""`TextEncoder`: masked-token prediction, classification, tagging and embeddings with a BERT.
+
+Shapes: L length, D model, N masks, K candidates, V vocabulary, C classes or tags.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
-from regard.decode.batching import plan_batches
+from regard.config import BertConfig, FamilyConfig, Precision, wrong_family
+from regard.decode.bert_heads import EngineEncoder
+from regard.decode.numpy_transformer import log_softmax
 from regard.errors import ConfigError
-from regard.inspect.text_trace import TextTrace, trace_text
+from regard.extras import require
 from regard.model_folder.folder import read_description
 from regard.model_folder.registry import find_folder
-from regard.models.bert import Bert
-from regard.models.load import read_model
 from regard.pipelines.classification import Classification
+from regard.pipelines.text_backend import TextBackend
 from regard.tokenizers.read import text_tokenizer
 from regard.tokenizers.special_ids import MASK_PIECE
+
+if TYPE_CHECKING:
+    from regard.inspect.text_trace import TextTrace
+    from regard.models.bert import Bert
+    from regard.pipelines.live_text import LiveEncoder
+
+Array = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,8 @@ class TextEncoder:
     ----------
     folder : str or Path
         A model folder, or the name of an installed model.
+    precision : {"float32", "bfloat16", "int8", "auto"}
+        Precision of the engine. "float32" is exact, "auto" the fastest on this machine.
 
     Examples
     --------
@@ -80,33 +93,49 @@ class TextEncoder:
     (2, 768)
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, precision: Precision = "float32") -> None:
         folder = find_folder(folder)
         description = read_description(folder)
-        self.folder = folder
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = read_model(folder, description.model, Bert, "encode texts").to(self.device)
+        if not isinstance(description.model, BertConfig):
+            raise wrong_family(description.model, "encode texts")
+        self.folder, self.config = folder, description.model
+        self.backend: TextBackend[Bert] = TextBackend(folder, description, precision, read_live)
         self.tokenizer = text_tokenizer(folder, description)
         self.batch_tokens = description.decode.batch_tokens
-        n_labels = self.model.config.n_labels
-        self.labels = description.labels or tuple(f"LABEL_{number}" for number in range(n_labels))
+        self.labels = description.labels or tuple(f"LABEL_{number}" for number in range(self.config.n_labels))
 
-    @torch.inference_mode()
+    @property
+    def model(self) -> Bert:
+        """The model in PyTorch."""
+        return self.backend.model
+
+    @property
+    def encoder(self) -> EngineEncoder | LiveEncoder:
+        """What computes: the engine, or the model in PyTorch."""
+        engine = self.backend.usable_engine
+        if engine is not None:
+            return EngineEncoder(engine, self.config, self.backend.weights)
+        from regard.pipelines.live_text import LiveEncoder
+
+        return LiveEncoder(self.model, self.batch_tokens)
+
     def fill(self, text: str, n: int = 5) -> FilledText:
         """Predict the `n` most probable tokens for each [MASK] in the text."""
         if n < 1:
             raise ConfigError(f"n = {n} is too small; the minimum is 1")
         self.check_mask()
         ids, positions = self.find_masks(text)
-        ids_1L = self.to_batch([ids])
-        hidden_ND = self.model(ids_1L)[0, [position + 1 for position in positions]]
-        probabilities_NV = torch.softmax(self.model.masked_logits(hidden_ND).float(), dim=-1)
-        possible_NV = probabilities_NV[:, : self.tokenizer.size].clone()
+        encoder = self.encoder
+        [hidden_LD] = encoder.encode([self.wrap(ids)])
+        probability_NV = softmax(encoder.masked_logits(hidden_LD[[position + 1 for position in positions]]))
+        possible_NV = probability_NV[:, : self.tokenizer.size].copy()
         no_text = {*self.tokenizer.suppressed_ids, self.tokenizer.end}
         possible_NV[:, list(no_text)] = -1.0
-        best_NK = possible_NV.topk(min(n, self.tokenizer.size - len(no_text)), dim=1)
+        count = min(n, self.tokenizer.size - len(no_text))
+        token_NK = np.argsort(-possible_NV, axis=1, kind="stable")[:, :count]
+        best_NK = np.take_along_axis(possible_NV, token_NK, axis=1)
         masks = []
-        for position, values, tokens in zip(positions, best_NK.values.tolist(), best_NK.indices.tolist(), strict=True):
+        for position, values, tokens in zip(positions, best_NK.tolist(), token_NK.tolist(), strict=True):
             texts = [self.tokenizer.token_bytes(token).decode("utf-8", "replace").strip() for token in tokens]
             masks.append(MaskPrediction(position, tuple(map(Candidate, self.tokenizer.pieces(tokens), texts, values))))
         return FilledText(text, tuple(masks))
@@ -126,30 +155,35 @@ class TextEncoder:
         self.check_length(ids)
         return ids, positions
 
-    @torch.inference_mode()
     def classify(self, texts: Sequence[str]) -> list[Classification]:
         """Classify each text; one that is too long for the model is truncated."""
-        found = self.run(texts, lambda hidden_BLD, ids_BL: self.model.class_logits(hidden_BLD))
-        probabilities = [torch.softmax(logits_C.float(), dim=-1) for logits_C in found]
-        return [Classification.from_probabilities(self.labels, probability_C) for probability_C in probabilities]
+        encoder = self.encoder
+        logits = [encoder.class_logits(hidden_LD) for hidden_LD in encoder.encode(self.truncated(texts))]
+        return [Classification.from_probabilities(self.labels, softmax(logits_C)) for logits_C in logits]
 
-    @torch.inference_mode()
     def tag(self, text: str) -> list[Tag]:
         """Label each token of the text."""
         [ids] = self.tokenizer.encode([text])
         self.check_length(ids)
-        probability_LC = torch.softmax(self.model.tag_logits(self.model(self.to_batch([ids]))).float(), dim=-1)[0, 1:-1]
-        best, label = probability_LC.max(dim=-1)
-        columns = zip(self.tokenizer.pieces(ids), label.tolist(), best.tolist(), strict=True)
+        encoder = self.encoder
+        [hidden_LD] = encoder.encode([self.wrap(ids)])
+        probability_LC = softmax(encoder.tag_logits(hidden_LD))[1:-1]
+        columns = zip(
+            self.tokenizer.pieces(ids),
+            probability_LC.argmax(axis=-1).tolist(),
+            probability_LC.max(axis=-1).tolist(),
+            strict=True,
+        )
         return [Tag(piece, self.labels[i], value) for piece, i, value in columns]
 
-    @torch.inference_mode()
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
+    def embed(self, texts: Sequence[str]) -> Array:
         """Sentence embeddings of length 1, one row per text; the dot product of two is their cosine similarity."""
-        found = self.run(texts, self.model.sentence)
-        if not found:
-            return np.empty((0, self.model.config.d_model), dtype=np.float32)
-        return np.asarray(torch.nn.functional.normalize(torch.stack(found).float(), dim=-1).cpu())
+        if not texts:
+            return np.empty((0, self.config.d_model), dtype=np.float32)
+        means = [hidden_LD.mean(axis=0) for hidden_LD in self.encoder.encode(self.truncated(texts))]
+        mean_BD = np.stack(means)
+        embedding_BD: Array = mean_BD / np.maximum(np.linalg.norm(mean_BD, axis=1, keepdims=True), np.float32(1e-12))
+        return embedding_BD
 
     def similarity(self, text: str, other: str) -> float:
         """The cosine similarity of two texts: 1 for equal ones."""
@@ -160,29 +194,32 @@ class TextEncoder:
         """All values that the model computes for `text`, at the chosen taps."""
         [ids] = self.tokenizer.encode([text])
         self.check_length(ids)
-        whole = [self.tokenizer.begin, *ids, self.tokenizer.end]
+        require("torch", "a trace")
+        from regard.inspect.text_trace import trace_text
+
+        whole = self.wrap(ids)
         return trace_text(self.model, self.model.forward, whole, self.tokenizer.pieces(whole), taps)
 
-    def run(self, texts: Sequence[str], head: Callable[[Tensor, Tensor], Tensor]) -> list[Tensor]:
-        """Run the model and `head`, a function of hidden_BLD and ids_BL, in batches; one result per text."""
-        limit = self.model.longest_text - 2  # without the begin and end tokens
-        encoded = [ids[:limit] for ids in self.tokenizer.encode(texts)]
-        found: dict[int, Tensor] = {}
-        for batch in plan_batches([len(ids) + 2 for ids in encoded], self.batch_tokens):
-            ids_BL = self.to_batch([encoded[i] for i in batch])
-            found.update(zip(batch, head(self.model(ids_BL), ids_BL), strict=True))
-        return [found[i] for i in range(len(texts))]
+    def truncated(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of texts, cut to the model's limit, with their begin and end tokens."""
+        limit = self.config.max_positions - 2
+        return [self.wrap(ids[:limit]) for ids in self.tokenizer.encode(texts)]
 
-    def to_batch(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """ids_BL: each text with its begin and end tokens, padded on the right."""
-        longest = max(map(len, texts))
-        rows = [
-            [self.tokenizer.begin, *ids, self.tokenizer.end, *[self.tokenizer.pad] * (longest - len(ids))]
-            for ids in texts
-        ]
-        return torch.tensor(rows, device=self.device)
+    def wrap(self, ids: Sequence[int]) -> list[int]:
+        return [self.tokenizer.begin, *ids, self.tokenizer.end]
 
     def check_length(self, ids: Sequence[int]) -> None:
-        limit = self.model.longest_text - 2  # without the begin and end tokens
+        limit = self.config.max_positions - 2  # without the begin and end tokens
         if len(ids) > limit:
             raise ConfigError(f"this text has {len(ids):,} tokens; the model takes at most {limit:,}")
+
+
+def softmax(logits: Array) -> Array:
+    probabilities: Array = np.exp(log_softmax(logits))
+    return probabilities
+
+
+def read_live(folder: Path, config: FamilyConfig) -> Bert:
+    from regard.pipelines.live_text import read_encoder
+
+    return read_encoder(folder, config)

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from regard import config as settings
-from regard.config import DecodeConfig
-from regard.decode.generate import ENDED, SamplingOptions, decode_stream, generate
+from regard.config import DecodeConfig, FamilyConfig, LanguageConfig, Precision, wrong_family
+from regard.decode.engine_texts import EngineTexts
+from regard.decode.generate import ENDED, SamplingOptions, TextModel, decode_stream, generate
 from regard.decode.random_numbers import spread_seed
 from regard.errors import ConfigError
-from regard.inspect.text_trace import TextTrace, trace_text
+from regard.extras import require
 from regard.model_folder.folder import read_description
 from regard.model_folder.registry import find_folder
-from regard.models.language_model import LanguageModel
-from regard.models.load import read_model
+from regard.pipelines.text_backend import TextBackend
 from regard.tokenizers.read import text_tokenizer
+
+if TYPE_CHECKING:
+    from regard.inspect.text_trace import TextTrace
+    from regard.models.language_model import LanguageModel
 
 MAX_TOKENS = 200
 OPTIONS = ("temperature", "top_k", "top_p", "seed", "no_repeat_ngram")
@@ -47,6 +50,8 @@ class TextGenerator:
     ----------
     folder : str or Path
         A model folder, or the name of an installed model.
+    precision : {"float32", "bfloat16", "int8", "auto"}
+        Precision of the engine. "float32" is exact, "auto" the fastest on this machine.
 
     Examples
     --------
@@ -57,14 +62,30 @@ class TextGenerator:
     ...     print(part, end="")
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, precision: Precision = "float32") -> None:
         folder = find_folder(folder)
         description = read_description(folder)
-        self.folder = folder
+        if not isinstance(description.model, LanguageConfig):
+            raise wrong_family(description.model, "generate text")
+        self.folder, self.config = folder, description.model
         self.decode = description.decode
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = read_model(folder, description.model, LanguageModel, "generate text").to(self.device)  # type: ignore[type-abstract]
+        self.backend: TextBackend[LanguageModel] = TextBackend(folder, description, precision, read_live)
         self.tokenizer = text_tokenizer(folder, description)
+
+    @property
+    def model(self) -> LanguageModel:
+        """The model in PyTorch."""
+        return self.backend.model
+
+    @property
+    def texts(self) -> TextModel:
+        """What generates: the engine, or the model in PyTorch."""
+        engine = self.backend.usable_engine
+        if engine is not None:
+            return EngineTexts(engine)
+        from regard.decode.model_texts import ModelTexts
+
+        return ModelTexts(self.model)
 
     def __call__(self, prompt: str = "", **options: Any) -> str:
         """The prompt and its continuation. Options as in `stream`."""
@@ -83,7 +104,7 @@ class TextGenerator:
         """
         config = self.decode_config(options)
         steps = generate(
-            self.model,
+            self.texts,
             self.tokenizer,
             self.tokenizer.prompt(prompt),
             sampling_options(config),
@@ -99,10 +120,10 @@ class TextGenerator:
         config = self.decode_config(options)
         seeds, ids = spread_seed(config.seed, range(n)), self.tokenizer.prompt(prompt)
         steps = list(
-            generate(self.model, self.tokenizer, ids, sampling_options(config), max_tokens=max_tokens, seeds=seeds)
+            generate(self.texts, self.tokenizer, ids, sampling_options(config), max_tokens=max_tokens, seeds=seeds)
         )
-        tokens_RL = torch.stack([tokens_R for tokens_R, _ in steps], dim=1).tolist()
-        log_probs_RL = torch.stack([log_probs_R for _, log_probs_R in steps], dim=1).tolist()
+        tokens_RL = np.stack([tokens_R for tokens_R, _ in steps], axis=1).tolist()
+        log_probs_RL = np.stack([log_probs_R for _, log_probs_R in steps], axis=1).tolist()
         return [self.continuation(prompt, *row) for row in zip(tokens_RL, log_probs_RL, strict=True)]
 
     def continuation(self, prompt: str, tokens: list[int], log_probs: list[float]) -> Continuation:
@@ -114,19 +135,23 @@ class TextGenerator:
 
     def score(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
         """The tokens of a text, and the log-probability of each given the previous ones."""
-        trace = self.trace(text, ("logits",))
-        logits_LV = torch.from_numpy(trace["logits"])
-        wanted = torch.tensor(trace.ids[1:], dtype=torch.int64)
-        log_probs = torch.log_softmax(logits_LV[:-1].double(), dim=-1).gather(1, wanted[:, None])[:, 0]
-        return trace.tokens[1:], log_probs.numpy()
+        ids = self.encode(text)
+        return tuple(self.tokenizer.pieces(ids[1:])), self.texts.score(ids)
 
     def trace(self, text: str, taps: Sequence[str] = ("*",)) -> TextTrace:
         """All values that the model computes for `text`, at the chosen taps."""
-        ids = self.tokenizer.prompt(text)
-        longest = self.model.longest_text
+        ids = self.encode(text)
+        require("torch", "a trace")
+        from regard.inspect.text_trace import trace_text
+
+        return trace_text(self.model, lambda ids_1L: self.model(ids_1L), ids, self.tokenizer.pieces(ids), taps)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text that fits into the context."""
+        ids, longest = self.tokenizer.prompt(text), self.texts.longest_text
         if longest is not None and len(ids) > longest:
             raise ConfigError(f"this text has {len(ids):,} tokens; the model takes at most {longest:,}")
-        return trace_text(self.model, lambda ids_1L: self.model(ids_1L), ids, self.tokenizer.pieces(ids), taps)
+        return ids
 
     def decode_config(self, options: dict[str, Any]) -> DecodeConfig:
         """The decoding settings of the model, overridden by `options` and checked."""
@@ -138,3 +163,9 @@ class TextGenerator:
 
 def sampling_options(config: DecodeConfig) -> SamplingOptions:
     return SamplingOptions(config.temperature, config.top_k, config.top_p, config.no_repeat_ngram)
+
+
+def read_live(folder: Path, config: FamilyConfig) -> LanguageModel:
+    from regard.pipelines.live_text import read_language_model
+
+    return read_language_model(folder, config)

@@ -14,6 +14,7 @@ from regard.config import RunConfig
 from regard.data.batches import DataPosition
 from regard.data.texts import Ids, PreparedTexts, Windows, cut_evenly
 from regard.decode.generate import ENDED, SamplingOptions, generate
+from regard.decode.model_texts import ModelTexts
 from regard.model_folder.folder import ModelDescription
 from regard.models.build import build_model, require_kind
 from regard.models.language_model import LanguageModel
@@ -83,7 +84,8 @@ class LanguageModelingTask(NoProbes):
     def sample(self, seed: int) -> str:
         """Sample a text from the model."""
         prompt = self.lead or [self.tokenizer.end]
-        steps = generate(self.model, self.tokenizer, prompt, SAMPLING, max_tokens=SAMPLE_TOKENS, seeds=[seed])
+        model = ModelTexts(self.model)
+        steps = generate(model, self.tokenizer, prompt, SAMPLING, max_tokens=SAMPLE_TOKENS, seeds=[seed])
         tokens = [int(tokens_R[0]) for tokens_R, _ in steps]
         return self.tokenizer.decode([token for token in tokens if token not in (ENDED, self.tokenizer.end)])
 

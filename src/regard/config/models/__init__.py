@@ -14,6 +14,7 @@ from regard.config.models.base import (
     TiedEmbeddings,
     TrainingTask,
     Use,
+    wrong_family,
 )
 from regard.config.models.bert import BertConfig, BertHead
 from regard.config.models.deepseek import DeepSeekConfig
@@ -68,4 +69,5 @@ __all__ = [
     "TranslationConfig",
     "Use",
     "ViTConfig",
+    "wrong_family",
 ]

@@ -154,6 +154,11 @@ class LanguageFamily(TextFamily):
         return "language_modelling"
 
 
+def wrong_family(config: Any, purpose: str) -> ConfigError:
+    """The error for a model that is of no use here; `purpose` is a verb, such as "translate"."""
+    return ConfigError(f"a {config.family} model does not {purpose}: {config.use}")
+
+
 def check_residual(residual: ResidualKind, ffn: FeedForwardChoice, norm_order: NormOrder = "pre") -> None:
     if residual == "standard":
         return
