@@ -58,9 +58,10 @@ def lesson_titles() -> Callable[[str], list[str]]:
 
 
 @contextmanager
-def exploring(models: Sequence[Path], runs: Path) -> Iterator[str]:
-    """The address of a server with these models."""
-    command = [sys.executable, "-m", "regard", "explore", "--no-browser", "--port", "0", "--runs", str(runs)]
+def exploring(models: Sequence[Path], runs: Path, *options: str) -> Iterator[str]:
+    """The address of a server with these models, which computes them itself unless the options say otherwise."""
+    options = options or ("--compute", "server")
+    command = [sys.executable, "-m", "regard", "explore", "--no-browser", "--port", "0", "--runs", str(runs), *options]
     for model in models:
         command += ["--model", str(model)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -76,7 +77,7 @@ def exploring(models: Sequence[Path], runs: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def explore() -> Callable[[Sequence[Path], Path], AbstractContextManager[str]]:
+def explore() -> Callable[..., AbstractContextManager[str]]:
     return exploring
 
 

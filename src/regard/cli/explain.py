@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regard.cli.inputs import load_translator, model_option
+from regard.cli.inputs import load_translator, model_option, weights_option
 from regard.cli.outputs import check_output, write_output
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.inspect.maps import AttentionMap, MapKind
+    from regard.model_folder.weights import StoredAs
     from regard.pipelines.translator import Translator
 
 kind_option = click.option(
@@ -35,6 +36,10 @@ translation_option = click.option(
 @click.argument("text")
 @model_option
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="HTML page to write; one file, usable offline.")
+@click.option(
+    "--live", is_flag=True, help="Put the model into the page, so that it also computes other sentences; larger."
+)
+@weights_option
 @click.option("--png", type=click.Path(path_type=Path), help="Attention map to write as PNG, 300 dpi.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Attention map to write as SVG, with selectable text.")
 @kind_option
@@ -45,6 +50,8 @@ def command(
     text: str,
     model_path: Path | None,
     output: Path | None,
+    live: bool,
+    weights: StoredAs | None,
     png: Path | None,
     svg: Path | None,
     kind: MapKind,
@@ -60,10 +67,15 @@ def command(
     Examples:
       regard explain "我爱你" -o explain.html --png attention.png
       regard explain "Two dogs run." -o explain.html --model MODEL
+      regard explain "我爱你" --live -o page.html
       regard explain "Two dogs run." --svg cross.svg --layer 2 --head 1 --model MODEL
     """
     if output is png is svg is None:
         raise ConfigError("nothing to write: give -o PAGE.html, --png FIGURE.png or --svg FIGURE.svg")
+    if live and output is None:
+        raise ConfigError("--live puts the model into a page: give -o PAGE.html")
+    if weights is not None and not live:
+        raise ConfigError("--weights is the type of the model in a page: give --live too")
     for path, suffix in ((output, (".html", ".htm")), (png, (".png",)), (svg, (".svg",))):
         if path is not None and path.suffix.lower() not in suffix:
             raise ConfigError(f"{path}: the file name must end in {suffix[0]}")
@@ -74,16 +86,28 @@ def command(
     figures = [path for path in (png, svg) if path is not None]
     shown = find_map(translator, text, translation, kind, layer, head) if figures else None
     if output is not None:
-        from regard.inspect.explorer import Explorer, Question
-        from regard.inspect.page import explain_page
-
-        way = translator.translator_for(text)
-        tgt_ids = None if translation is None else way.tokenizer.encode_tgt([translation])[0]
-        page = explain_page(Explorer(way), Question(translator.preprocess(way, text), {}), tgt_ids)
+        page, note = page_of(translator, text, translation, live, weights)
         write_output(page, output)
-        click.echo(f"wrote {output} ({len(page.encode()) / 1e6:.1f} MB)")
+        click.echo(f"wrote {output} ({len(page.encode()) / 1e6:.1f} MB{note})")
     if shown is not None:
         write_figures(shown, figures)
+
+
+def page_of(
+    translator: Translator, text: str, translation: str | None, live: bool, weights: StoredAs | None
+) -> tuple[str, str]:
+    """The page, and what is to be said about its model."""
+    from regard.inspect.explorer import Explorer, Question
+    from regard.inspect.live_page import live_page
+    from regard.inspect.page import explain_page
+
+    way = translator.translator_for(text)
+    tgt_ids = None if translation is None else way.tokenizer.encode_tgt([translation])[0]
+    given = translator.preprocess(way, text)
+    if not live:
+        return explain_page(Explorer(way), Question(given, {}), tgt_ids), ""
+    page, model = live_page(Explorer(way), given, tgt_ids, weights)
+    return page, f" with {model.name} in {model.stored_as}: {model.size / 1e6:.1f} MB"
 
 
 def write_figures(shown: AttentionMap, paths: list[Path]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote
 
 import click
@@ -12,6 +14,7 @@ import click
 from regard.errors import ConfigError
 
 MAX_RUNS = 4  # newest trained models to offer
+PAGE_PARAMETERS = {"auto": 20e6, "page": math.inf, "server": 0}  # of the largest model that the page computes
 
 
 @click.command("explore", short_help="Inspect a model in the browser.")
@@ -24,6 +27,12 @@ MAX_RUNS = 4  # newest trained models to offer
     show_default="REGARD_MODEL, or the installed models and the newest runs",
     help="Model folder or name; repeatable, to compare models.",
 )
+@click.option(
+    "--compute",
+    type=click.Choice(["auto", "page", "server"]),
+    default="auto",
+    help="Who computes the models. auto: the page computes small models that it supports, the server the others.",
+)
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), help="Folder with the runs to show.")
 @click.option(
     "--host", default="127.0.0.1", help="Address to listen on; the default accepts connections of this machine only."
@@ -31,7 +40,13 @@ MAX_RUNS = 4  # newest trained models to offer
 @click.option("--port", type=click.IntRange(0, 65535), default=7777, help="Port; 0 selects a free one.")
 @click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
 def command(
-    text: str | None, model_paths: tuple[Path, ...], runs: Path, host: str, port: int, no_browser: bool
+    text: str | None,
+    model_paths: tuple[Path, ...],
+    compute: Literal["auto", "page", "server"],
+    runs: Path,
+    host: str,
+    port: int,
+    no_browser: bool,
 ) -> None:
     """Serve a page that shows all activations of a translation, and lets you change them.
 
@@ -69,12 +84,12 @@ def command(
             webbrowser.open(address)
 
     with suppress(KeyboardInterrupt):  # the server may have handled it
-        serve(bound, host, folders, runs, announce)
+        serve(bound, host, folders, runs, announce, PAGE_PARAMETERS[compute])
     click.echo("explorer stopped")
 
 
-def find_models(runs: Path, text: str | None) -> list[Path]:
-    """REGARD_MODEL, or the installed models and those of the newest runs.
+def find_models(runs: Path | None, text: str | None) -> list[Path]:
+    """REGARD_MODEL, or the installed models and those of the newest of these runs.
 
     The page starts with the first: an installed model for the language of the text, by default Chinese.
     """
@@ -86,11 +101,12 @@ def find_models(runs: Path, text: str | None) -> list[Path]:
     language = detect_language(text or "").language or "zh"
     models = [model for model in installed_models() if model.translates(None, None)]
     installed = [model.folder for model in sorted(models, key=lambda model: not model.translates(language, None))]
-    made = sorted(runs.glob("*/model/SHA256SUMS"), key=lambda path: -path.stat().st_mtime)
+    finished = runs.glob("*/model/SHA256SUMS") if runs else ()
+    made = sorted(finished, key=lambda path: -path.stat().st_mtime)
     found = [path.parent for path in made if describe(path.parent).translates(None, None)]
     if not installed and not found:
         raise ConfigError(
-            f"no model found: none is installed and {runs} has none. Give a model folder with --model or "
-            "REGARD_MODEL, or train one: regard train recipes/reverse.toml"
+            f"no model found: none is installed{f' and {runs} has none' if runs else ''}. Give a model folder with "
+            "--model or REGARD_MODEL, or train one: regard train recipes/reverse.toml"
         )
     return installed + found[:MAX_RUNS]

@@ -51,6 +51,13 @@ named_model_option = click.option(
     help="Model folder, as written by regard train and regard import, or name of an installed model.",
 )
 
+weights_option = click.option(
+    "--weights",
+    type=click.Choice(["int8", "bfloat16", "float32"]),
+    show_default="as in the model folder; int8 above 64 MB",
+    help="Type of the numbers of a model in a page.",
+)
+
 precision_option = click.option(
     "--precision",
     type=click.Choice(["float32", "bfloat16", "int8", "auto"]),

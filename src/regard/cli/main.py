@@ -24,7 +24,7 @@ from regard.extras import from_import_error
 
 # In the order of the help.
 COMMANDS = (
-    *("translate", "explore", "explain", "attention", "pattern"),
+    *("translate", "explore", "explain", "site", "attention", "pattern"),
     *("generate", "fill", "classify"),
     *("train", "evaluate", "score", "tokenize", "average", "shortlist", "plot", "params", "config", "doctor"),
     *("models", "data", "import", "export", "completion"),

@@ -21,12 +21,13 @@ from regard.inspect.explorer import Explorer
 from regard.inspect.passage import ExplorableTranslator
 from regard.inspect.wire import pack
 from regard.model_folder.folder import WEIGHTS
-from regard.model_folder.weights import StoredAs, read_weights, write_weights
+from regard.model_folder.weights import StoredAs, read_header, read_weights, write_weights
 from regard.text.normalise import folded_characters
 from regard.tokenizers.listed_sentencepiece import ListedSentencePiece
 from regard.tokenizers.model_proto import refusal_of_proto
 
 FORMAT = 1
+MOST_BYTES = 64 << 20  # of weights; larger ones are stored in int8, unless another type is asked for
 PAGE = "the page's own model"
 PAGE_SUPPORT = Support(
     PAGE,
@@ -42,6 +43,7 @@ PAGE_SUPPORT = Support(
             "decoder_attention": FULL_ONLY,
             "cross_attention": FULL_ONLY,
             "moe": MOE,
+            "residual": ("standard",),
             **any_value("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_positions"),
             **any_value("src_vocab_size", "tgt_vocab_size", "output_bias"),
             **any_value("dropout", "attention_dropout", "activation_dropout"),
@@ -94,9 +96,22 @@ def pack_model(explorer: Explorer, described: Model, stored_as: StoredAs | None 
 
 
 def weights_file(folder: Path, stored_as: StoredAs | None) -> bytes:
-    if stored_as is None:
+    if stored_as is None or stored_as == type_of_weights(folder):
         return (folder / WEIGHTS).read_bytes()
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / WEIGHTS
         write_weights(path, read_weights(folder, WEIGHTS), stored_as)
         return path.read_bytes()
+
+
+def type_of_weights(folder: Path) -> StoredAs:
+    """The type of a folder's matrices."""
+    types = {tensor.type for tensor in read_header(folder, WEIGHTS).weights.values()}
+    return "int8" if "I8" in types else "bfloat16" if "BF16" in types else "float32"
+
+
+def type_to_send(folder: Path, asked: StoredAs | None = None) -> StoredAs:
+    """The type asked for; without one, that of the folder, or int8 if its weights are large."""
+    if asked is not None:
+        return asked
+    return type_of_weights(folder) if (folder / WEIGHTS).stat().st_size <= MOST_BYTES else "int8"

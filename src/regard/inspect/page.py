@@ -75,8 +75,13 @@ def fill(template: str, explorer: Explorer, question: Question, passage: Passage
     data = json.dumps(content, ensure_ascii=False)
     # In a script element nothing is an entity, and "</script" or "<!--" would end or change it.
     script = f'<script type="application/json" id="regard-data">{data.replace("<", chr(92) + "u003c")}</script>'
+    return in_head(template, script)
+
+
+def in_head(template: str, elements: str) -> str:
+    """The page with more elements in its head."""
     head, end, rest = template.partition("</head>")
-    return f"{head}{script}{end}{rest}"
+    return f"{head}{elements}{end}{rest}"
 
 
 def encoded(body: bytes) -> str:

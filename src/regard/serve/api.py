@@ -8,6 +8,7 @@ from typing import Any, assert_never
 from regard import __version__
 from regard.inspect.answers import AttentionSummary, Beam, Block, Effects, Models, Next, Translation
 from regard.inspect.explorer import Question
+from regard.inspect.packed_model import pack_model
 from regard.inspect.passage import TracedPassage
 from regard.serve.endpoints import Endpoint
 from regard.serve.http_error import HttpError
@@ -73,6 +74,10 @@ class Api:
         loaded = self.loaded.get(model)
         with loaded.lock:
             return loaded.explorer.parameter(query.name, query.rows, query.columns)
+
+    def packed(self, _: NoParameters, model: str) -> bytes:
+        loaded = self.loaded.get(model)
+        return pack_model(loaded.explorer, loaded.describe())
 
     def model_history(self, query: AfterQuery, model: str) -> bytes:
         return self.loaded.get(model).attention_history(query.after)

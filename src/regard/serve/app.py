@@ -91,7 +91,7 @@ def plain_handler(api: Api, endpoint: Endpoint, seconds: float) -> Handler:
 
     async def respond(request: Request) -> Response:
         body = await read_body(request) if endpoint.method == "POST" else b""
-        compress = "gzip" in request.headers.get("accept-encoding", "")
+        compress = endpoint.compress and "gzip" in request.headers.get("accept-encoding", "")
 
         def work(asked: Any) -> tuple[bytes, bool]:
             answered = answer(asked, **request.path_params)

@@ -18,6 +18,7 @@ from regard.inspect.answers import (
     Translation,
 )
 from regard.inspect.interventions import Intervention
+from regard.inspect.packed_model import PackedModelHeader
 from regard.inspect.wire import ArrayEntry
 from regard.serve.requests import (
     AfterQuery,
@@ -63,6 +64,7 @@ class Endpoint:
     form: Form
     queue: Queue
     summary: str
+    compress: bool = True
 
 
 ENDPOINTS = (
@@ -79,6 +81,17 @@ ENDPOINTS = (
         "binary",
         "model",
         "A parameter.",
+    ),
+    Endpoint(
+        "GET",
+        "/api/models/{model}/packed",
+        "packed",
+        NoParameters,
+        PackedModelHeader,
+        "binary",
+        "model",
+        "A model that the page computes itself.",
+        compress=False,  # it stays on this machine
     ),
     Endpoint(
         "GET",

@@ -11,6 +11,7 @@ from regard.errors import RegardError
 from regard.inspect.answers import Limits, Model
 from regard.inspect.explorer import Explorer
 from regard.inspect.model_summary import name_of
+from regard.inspect.packed_model import refusal
 from regard.model_folder.folder import PROBES
 from regard.pipelines.model_translator import ModelTranslator
 from regard.serve.attention_history import pack_history
@@ -25,13 +26,14 @@ class LoadedModel:
     id: str
     name: str
     explorer: Explorer
+    in_page: bool  # the page computes it itself
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.description = self.explorer.describe(self.id, self.name)  # now: later the model may be busy
 
     def describe(self) -> Model:
-        return replace(self.description, recorded=self.probes.is_file())
+        return replace(self.description, recorded=self.probes.is_file(), in_page=self.in_page)
 
     @property
     def probes(self) -> Path:
@@ -46,8 +48,15 @@ class LoadedModel:
 
 
 class LoadedModels:
-    def __init__(self, folders: Sequence[Path], limits: Limits = Limits()) -> None:  # noqa: B008
-        self.limits = limits
+    """Of those that the page can compute, it computes the models with at most so many parameters."""
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        limits: Limits = Limits(),  # noqa: B008
+        page_parameters: float = 0,
+    ) -> None:
+        self.limits, self.page_parameters = limits, page_parameters
         self.lock = threading.Lock()
         self.by_id: dict[str, LoadedModel] = {}
         self.folders: set[Path] = set()
@@ -62,7 +71,13 @@ class LoadedModels:
             explorer = Explorer(ModelTranslator(folder), self.limits)
             self.folders.add(folder.resolve())
             id = str(len(self.by_id))
-            self.by_id[id] = LoadedModel(id, self.free_name(name_of(explorer.translator.folder)), explorer)
+            name = self.free_name(name_of(explorer.translator.folder))
+            self.by_id[id] = LoadedModel(id, name, explorer, self.in_page(explorer))
+
+    def in_page(self, explorer: Explorer) -> bool:
+        """Whether the page computes this model."""
+        size = sum(parameter.numel() for parameter in explorer.translator.model.parameters())
+        return size <= self.page_parameters and refusal(explorer.translator) is None
 
     def add_complete(self, folders: Sequence[Path]) -> None:
         """Load those whose training has finished."""

@@ -78,12 +78,21 @@ class AnnouncedServer(uvicorn.Server):
             connection.transport.abort()
 
 
-def serve(bound: socket.socket, host: str, folders: Sequence[Path], runs: Path, announce: Callable[[], None]) -> None:
+def serve(
+    bound: socket.socket,
+    host: str,
+    folders: Sequence[Path],
+    runs: Path,
+    announce: Callable[[], None],
+    page_parameters: float = 0,
+) -> None:
     """Serve until interrupted. `announce` is called when the server accepts requests."""
     with interrupted_by("SIGTERM", "SIGHUP"):
         toy, queues = ToyTraining(runs), Queues()
         try:
-            api = Api(LoadedModels(folders), RunFolders(runs), toy, TraceCache(), queues)
+            api = Api(
+                LoadedModels(folders, page_parameters=page_parameters), RunFolders(runs), toy, TraceCache(), queues
+            )
             AnnouncedServer(build_app(api, host), announce).run(sockets=[bound])
         finally:
             toy.close()

@@ -1,6 +1,7 @@
 // The server's endpoints, one function each.
 import { sliceFirstAxis, unpack, type ArrayBundle, type NumberArray } from "./arrays";
-import { ApiError, findTransport } from "./transport";
+import { findTransport } from "./find";
+import { ApiError } from "./transport";
 import type {
   AttentionHistory,
   AttentionSummary,

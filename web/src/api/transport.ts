@@ -1,11 +1,23 @@
-// Where responses come from: the server, or the data inside a file written by `regard explain`.
+// Where responses come from: the server, the page's own model (pageTransport.ts), or the data inside a file written by
+// `regard explain`.
+
+export interface GivenSentence {
+  model: string;
+  text: string;
+  /** A translation to show; null: the best one. */
+  tgt: number[] | null;
+}
 
 export interface Transport {
   /** A static file: it contains one sentence and cannot compute. */
   readonly isStatic: boolean;
-  readonly sentence: { model: string; text: string } | null;
+  /** Training runs can be shown and started. */
+  readonly hasServer: boolean;
+  readonly sentence: GivenSentence | null;
   /** Names of tensors that a file omits. */
   readonly omitted: string[];
+  /** The page computes this model itself. */
+  computes(model: string): boolean;
   request(method: "GET" | "POST", path: string, body: unknown, signal?: AbortSignal): Promise<ArrayBuffer>;
   /** A response that arrives line by line. */
   stream(path: string, body: unknown, onLine: (line: string) => void, signal?: AbortSignal): Promise<void>;
@@ -22,10 +34,15 @@ export class ApiError extends Error {
   }
 }
 
-class ServerTransport implements Transport {
+export class ServerTransport implements Transport {
   readonly isStatic = false;
+  readonly hasServer = true;
   readonly sentence = null;
   readonly omitted = [];
+
+  computes(): boolean {
+    return false;
+  }
 
   async request(method: "GET" | "POST", path: string, body: unknown, signal?: AbortSignal): Promise<ArrayBuffer> {
     return (await this.send(method, path, body, signal)).arrayBuffer();
@@ -75,29 +92,33 @@ async function readError(response: Response): Promise<ApiError> {
   }
 }
 
-interface FileData {
+export interface FileData {
   model: string;
   text: string;
   responses: Record<string, string>;
   left_out: string[];
 }
 
-class FileTransport implements Transport {
+export class FileTransport implements Transport {
   readonly isStatic = true;
-  readonly sentence: { model: string; text: string };
+  readonly hasServer = false;
+  readonly sentence: GivenSentence;
   readonly omitted: string[];
 
   constructor(private readonly data: FileData) {
-    this.sentence = { model: data.model, text: data.text };
+    this.sentence = { model: data.model, text: data.text, tgt: null };
     this.omitted = data.left_out;
+  }
+
+  computes(): boolean {
+    return false;
   }
 
   async request(method: "GET" | "POST", path: string, body: unknown): Promise<ArrayBuffer> {
     const side = path === "/api/tokens" ? ` ${(body as { side: string }).side}` : "";
     const response = this.data.responses[`${method} ${path}${side}`];
     if (response === undefined) throw new ApiError("not-in-file", "", 404);
-    const bytes = Uint8Array.from(atob(response), (character) => character.charCodeAt(0));
-    return bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzip(bytes) : bytes.buffer;
+    return decode(response);
   }
 
   stream(): Promise<void> {
@@ -105,12 +126,21 @@ class FileTransport implements Transport {
   }
 }
 
+/** From base64, decompressed if it is compressed. */
+export function decode(base64: string): Promise<ArrayBuffer> {
+  const characters = atob(base64);
+  const bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
+  return expand(bytes.buffer);
+}
+
+/** Decompressed if it is compressed. */
+export async function expand(body: ArrayBuffer): Promise<ArrayBuffer> {
+  const bytes = new Uint8Array(body);
+  return bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzip(bytes) : body;
+}
+
 function gunzip(bytes: Uint8Array<ArrayBuffer>): Promise<ArrayBuffer> {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).arrayBuffer();
-}
-
-export function findTransport(): Transport {
-  const data = document.getElementById("regard-data");
-  return data ? new FileTransport(JSON.parse(data.textContent) as FileData) : new ServerTransport();
 }

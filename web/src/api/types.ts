@@ -99,6 +99,16 @@ export interface ParameterHeader {
   columns: string | null;
 }
 
+/** The arrays are the bytes of the model folder's files, by their names. */
+export interface PackedModelHeader {
+  format: number;
+  model: Model;
+  limits: Limits;
+  lowercase: boolean;
+  /** what normalisation folds characters to */
+  folding: Record<string, string>;
+}
+
 /** A sentence and its tokens, including end of sentence. */
 export interface Probe {
   text: string;

@@ -160,11 +160,14 @@ export class PageModel {
   }
 
   /** The tree of a beam search, with the translations it found. */
-  async beam(question: Question, nBest: number | null): Promise<Beam> {
+  async beam(question: Question, nBest: number | null, pause: () => Promise<void> = async () => {}): Promise<Beam> {
     checkSearch(question.interventions);
     const config = this.decodeConfig(question, nBest ?? 1);
     const tree = new BeamTree(config.length_penalty);
-    const found = await this.search(question, config, nBest ?? config.beam, (step) => tree.observe(step));
+    const found = await this.search(question, config, nBest ?? config.beam, (step) => {
+      tree.observe(step);
+      return pause();
+    });
     const ends = tree.finish(found);
     return {
       nodes: tree.nodes.map((node) => ({ ...node, piece: this.tgt.piece(node.id) })),

@@ -22,6 +22,9 @@ interface CachedTrace {
   traced: TracedPassage | null;
 }
 
+/** Called between the steps of a long answer; it raises if the answer is no longer wanted. */
+export type Pause = () => Promise<void>;
+
 /** Answers about several models, one request at a time: interventions change a model while they are in effect. */
 export class Answers {
   private readonly models = new Map<string, PageModel>();
@@ -32,7 +35,7 @@ export class Answers {
   }
 
   /** An object that is sent as JSON, or a binary body. */
-  async answer({ method, path, body }: Request): Promise<object | ArrayBuffer> {
+  async answer({ method, path, body }: Request, pause: Pause = async () => {}): Promise<object | ArrayBuffer> {
     const [place, search = ""] = path.split("?");
     const query = new URLSearchParams(search);
     const parts = place.split("/").slice(2).map(decodeURIComponent); // without "" and "api"
@@ -43,16 +46,16 @@ export class Answers {
       }
       case "POST translate": {
         const { model, n_best = 1 } = body as TranslateBody;
-        return this.model(model).translate(questionOf(body), n_best);
+        return this.model(model).translate(questionOf(body), n_best, pause);
       }
       case "POST beam": {
         const { model, n_best = null } = body as BeamBody;
-        return this.model(model).beam(questionOf(body), n_best);
+        return this.model(model).beam(questionOf(body), n_best, pause);
       }
       case "POST trace":
         return this.trace(body as TraceBody);
       case "POST effects":
-        return this.effects(body as EffectsBody);
+        return this.effects(body as EffectsBody, pause);
       case "POST attention-summary":
         return (await this.traced((body as SummaryBody).trace)).summary();
       case "GET models/…/parameter":
@@ -101,7 +104,7 @@ export class Answers {
   }
 
   /** How probable a translation remains under each of several sets of interventions. */
-  private async effects({ model: id, text, tgt_ids, variants = [] }: EffectsBody): Promise<Effects> {
+  private async effects({ model: id, text, tgt_ids, variants = [] }: EffectsBody, pause: Pause): Promise<Effects> {
     const model = this.model(id);
     const logProbs = async (interventions: Intervention[]): Promise<number[]> => {
       const passage = await model.passage({ text, options: {}, prefixIds: [], interventions }, tgt_ids);
@@ -109,7 +112,10 @@ export class Answers {
     };
     const after: number[][] = [];
     const before = await logProbs([]);
-    for (const variant of variants) after.push(await logProbs(variant));
+    for (const variant of variants) {
+      await pause();
+      after.push(await logProbs(variant));
+    }
     return { before, after };
   }
 

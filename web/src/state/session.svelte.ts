@@ -66,6 +66,17 @@ class Session {
     return api.transport.isStatic;
   }
 
+  get hasServer(): boolean {
+    return api.transport.hasServer;
+  }
+
+  /** Who computes the model. */
+  get computedBy(): "page" | "server" | "file" | null {
+    if (!this.model) return null;
+    if (this.isStatic) return "file";
+    return api.transport.computes(this.model.id) ? "page" : "server";
+  }
+
   async start(): Promise<void> {
     this.view = address.read(location.hash);
     try {
@@ -80,12 +91,8 @@ class Session {
     // The page opens on a translated sentence.
     if (first && !location.hash.slice(1)) Object.assign(this.view, { panel: "overview", text: first });
     const given = api.transport.sentence;
-    if (given) {
-      this.view.model = given.model;
-      this.view.text = given.text;
-      this.view.interventions = [];
-      this.view.tgt = null;
-    }
+    // A file with a model opens links too; one with a single sentence shows nothing else.
+    if (given && (this.isStatic || !location.hash.slice(1))) Object.assign(this.view, { ...given, interventions: [] });
     await this.showAddress();
   }
 
