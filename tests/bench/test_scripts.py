@@ -99,7 +99,7 @@ def test_run_all_runs_every_script(script: Script) -> None:
     assert runnable == {
         *SCRIPTS,
         "run_all",
-        "explorer_latency",
+        "explore",
         "guard_effects",
         "everyday",
         "poem_form",

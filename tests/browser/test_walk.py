@@ -17,7 +17,7 @@ BUNDLED = Path(regard.__file__).parent / "bundled"
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory, explore: Any) -> Iterator[str]:
-    with explore([BUNDLED / "zh-en"], tmp_path_factory.mktemp("runs"), "--compute", "auto") as address:
+    with explore([BUNDLED / "zh-en"], tmp_path_factory.mktemp("runs")) as address:
         yield address
 
 
