@@ -109,4 +109,4 @@ def test_the_lesson_follows_a_word_not_a_letter(visit: Any, messages: Any) -> No
     counted = re.search(r"into (\d+) tokens", text.inner_text())
     visit.press_panel("tokens")
     assert counted
-    assert visit.page.locator(".pieces .piece").count() == int(counted[1])
+    expect(visit.page.locator(".pieces .piece")).to_have_count(int(counted[1]))

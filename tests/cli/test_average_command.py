@@ -96,7 +96,8 @@ def test_folders_of_one_name_are_shown_by_path(regard: Any, make_model: Any, tmp
 
 def test_errors(regard: Any, run: RunFolder, tmp_path: Path) -> None:
     empty = RunFolder(tmp_path / "empty")
-    empty.create(RunConfig())
+    with empty.created(RunConfig()):
+        pass
     (tmp_path / "file").write_text("in the way")
     cases: list[tuple[list[object], int, str]] = [
         ([], 2, "nothing to average"),
