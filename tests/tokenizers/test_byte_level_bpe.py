@@ -98,7 +98,7 @@ def test_it_survives_its_files() -> None:
 
 def test_what_is_no_vocabulary_is_refused() -> None:
     letters = {character: number for number, character in enumerate(VISIBLE)}
-    with pytest.raises(ConfigError, match=r"no <\|endoftext\|>"):
+    with pytest.raises(ConfigError, match=r"neither <\|endoftext\|>"):
         ByteLevelBpeTokenizer(letters, [])
     whole = {**letters, END_PIECE: 256}
     with pytest.raises(ConfigError, match="produces 'ab'"):
