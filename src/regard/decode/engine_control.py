@@ -1,4 +1,4 @@
-"""Watch a search of the engine, and cancel it."""
+"""Watch a search, and cancel it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ class SearchControl:
 
     def cancel(self) -> None:
         self.flag.value = 1
+
+    def check(self) -> None:
+        """Raise if the search is cancelled; for searches that are not the engine's."""
+        if self.flag.value:
+            self.raise_cancelled()
 
     def observer(self, width: int) -> Any:
         """The function that the engine calls, with `width` places per sentence."""

@@ -11,7 +11,9 @@ from torch import Tensor
 from regard.config import DecodeConfig
 from regard.decode.batching import plan_batches, token_budget
 from regard.decode.beam import BeamStep, beam_search
+from regard.decode.cancellable import Cancellable
 from regard.decode.engine import Engine
+from regard.decode.engine_control import SearchControl
 from regard.decode.engine_search import engine_search
 from regard.decode.hypotheses import Hypothesis
 from regard.decode.model_engine import SteppedEngine
@@ -42,16 +44,18 @@ def search(
     done: Callable[[Sequence[int]], None] = lambda indices: None,
     observe: Callable[[BeamStep], None] | None = None,
     shortlist: Shortlist | None = None,
+    control: SearchControl | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each source (ids without EOS), in the order given. `done` is called with the
-    indices of each batch when it is finished, `observe` at every step of a beam search.
+    indices of each batch when it is finished, `observe` at every step of a beam search. `control` can cancel it.
 
     With a `shortlist`, translations consist of the tokens that the sources of the batch may need, so that a result may
     depend on the other sentences of the batch.
     """
     if isinstance(model, Engine):
         if observe is None:
-            return engine_search(model, sources, config, n_best, done, shortlist, torch.get_num_threads(), prefixes)
+            workers = torch.get_num_threads()
+            return engine_search(model, sources, config, n_best, done, shortlist, workers, prefixes, control)
         model = SteppedEngine(model)
     stepped = model
 
@@ -60,6 +64,8 @@ def search(
         src_BM = pad_sources(chosen, device)
         forced = None if prefixes is None else [prefixes[i] for i in batch]
         searched = stepped if shortlist is None else restrict(stepped, shortlist.allowed(chosen, forced or ()))
+        if control is not None:
+            searched = Cancellable(searched, control)
         lengths = limit_lengths(src_BM, config.max_length_ratio, config.max_length_extra)
         if forced is not None:  # the prefix does not count towards the maximum length
             lengths = [length + len(prefix) for length, prefix in zip(lengths, forced, strict=True)]

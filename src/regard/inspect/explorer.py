@@ -13,6 +13,7 @@ from typing import Any, Literal
 from regard.config import DecodeConfig
 from regard.decode.beam import BeamStep
 from regard.decode.checks import check_ids
+from regard.decode.engine_control import SearchControl
 from regard.decode.hypotheses import Hypothesis
 from regard.decode.search import search
 from regard.errors import ConfigError
@@ -122,6 +123,7 @@ class Explorer:
         config: DecodeConfig,
         n_best: int = 1,
         observe: Callable[[BeamStep], None] | None = None,
+        control: SearchControl | None = None,
     ) -> list[Hypothesis]:
         src_ids = self.source_ids(question.text)
         prefix = self.target_ids(question.prefix_ids, "the prefix")
@@ -144,13 +146,18 @@ class Explorer:
                 n_best,
                 [prefix],
                 observe=observe,
+                control=control,
             )
         return found
 
     def translate(
-        self, question: Question, n_best: int = 1, on_progress: Callable[[PartialTranslation], None] | None = None
+        self,
+        question: Question,
+        n_best: int = 1,
+        on_progress: Callable[[PartialTranslation], None] | None = None,
+        control: SearchControl | None = None,
     ) -> Translation:
-        """`on_progress` is called with the best hypothesis at each step of a beam search."""
+        """`on_progress` is called with the best hypothesis at each step of a beam search; `control` can cancel it."""
         check_search(question.interventions)
         observe = None
         if on_progress is not None:
@@ -159,18 +166,18 @@ class Explorer:
                 on_progress(PartialTranslation(kept, self.scored_pieces(added)))
 
             observe = SearchProgress(report).observe
-        found = self.search(question, self.search_config(question, n_best), n_best, observe)
+        found = self.search(question, self.search_config(question, n_best), n_best, observe, control)
         src = describe_pieces(self.src, self.source_ids(question.text))
         return Translation(question.text, src, tuple(map(self.alternative, found)))
 
-    def beam(self, question: Question, n_best: int | None = None) -> Beam:
+    def beam(self, question: Question, n_best: int | None = None, control: SearchControl | None = None) -> Beam:
         """The tree of a beam search, with the translations it found."""
         check_search(question.interventions)
         config = self.search_config(question, n_best or 1)
         if config.method != "beam":
             raise ConfigError(f"the tree of hypotheses is that of a beam search, not of method = {config.method!r}")
         tree = BeamTree(config.beam, config.length_penalty, config.beam_rule)
-        found = self.search(question, config, n_best or config.beam, tree.observe)
+        found = self.search(question, config, n_best or config.beam, tree.observe, control)
         ends = tree.finish(found)
         pieces = self.tgt.pieces([node.id for node in tree.nodes])
         nodes = (BeamNode(**vars(node), piece=piece) for node, piece in zip(tree.nodes, pieces, strict=True))
@@ -197,13 +204,15 @@ class Explorer:
 
     # -- trace
 
-    def passage(self, question: Question, tgt_ids: Sequence[int] | None) -> Passage:
+    def passage(
+        self, question: Question, tgt_ids: Sequence[int] | None, control: SearchControl | None = None
+    ) -> Passage:
         """The passage over this translation, or over the one that a search finds."""
         SUPPORT.check(self.translator.model.config)
         check_places(self.translator.model, question.interventions)
         src_ids = self.source_ids(question.text)
         if tgt_ids is None:
-            tgt_ids = self.search(question, self.search_config(question, 1))[0].ids
+            tgt_ids = self.search(question, self.search_config(question, 1), control=control)[0].ids
         else:
             whole = tgt_ids[:-1] if tgt_ids and tgt_ids[-1] == EOS else tgt_ids
             tgt_ids = self.target_ids(whole, "the translation")
@@ -214,13 +223,20 @@ class Explorer:
         return TracedPassage.run(self.translator, passage)
 
     def effects(
-        self, question: Question, tgt_ids: Sequence[int], variants: Sequence[tuple[Intervention, ...]]
+        self,
+        question: Question,
+        tgt_ids: Sequence[int],
+        variants: Sequence[tuple[Intervention, ...]],
+        control: SearchControl | None = None,
     ) -> Effects:
         """How probable a translation remains under each of several sets of interventions."""
+        control = control or SearchControl()
         passages = [self.passage(replace(question, interventions=one), tgt_ids) for one in ((), *variants)]
-        model = self.translator.model
-        before, *after = (token_log_probs(model, one.src_ids, one.tgt_ids, one.interventions) for one in passages)
-        return Effects(before, tuple(after))
+        found = []
+        for one in passages:
+            control.check()
+            found.append(token_log_probs(self.translator.model, one.src_ids, one.tgt_ids, one.interventions))
+        return Effects(found[0], tuple(found[1:]))
 
     # -- the model
 

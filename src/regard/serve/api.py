@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
 from regard import __version__
+from regard.decode.engine_control import SearchControl
 from regard.inspect.answers import AttentionSummary, Beam, Block, Effects, Models, Next, Translation
 from regard.inspect.explorer import Question
 from regard.inspect.packed_model import pack_model
@@ -38,7 +39,7 @@ from regard.tokenizers.segmentation import Segmentation
 
 
 class Api:
-    """The methods that answer may be called from several threads."""
+    """The methods that answer may be called from several threads. `control` cancels what is no longer wanted."""
 
     def __init__(
         self, models: LoadedModels, runs: RunFolders, toy: ToyTraining, traces: TraceCache, queues: Queues
@@ -50,7 +51,7 @@ class Api:
         match endpoint.queue:
             case "loop" | "quick":
                 return self.queues.of(None)
-            case "model":
+            case "model" | "search":
                 return self.queues.of(self.loaded.get(path.get("model") or request.model).id)
             case "trace":
                 entry = self.traces.get(path.get("trace") or request.trace)
@@ -85,25 +86,25 @@ class Api:
     def tokens(self, body: TokensBody) -> Segmentation:
         return self.loaded.get(body.model).explorer.tokens(body.text, body.side)
 
-    def translate(self, body: TranslateBody) -> Translation:
+    def translate(self, body: TranslateBody, control: SearchControl) -> Translation:
         loaded = self.loaded.get(body.model)
         with loaded.lock:
-            return loaded.explorer.translate(body.question(), body.n_best)
+            return loaded.explorer.translate(body.question(), body.n_best, control=control)
 
-    def stream_translation(self, body: TranslateBody, send: Callable[[Line], None]) -> None:
+    def stream_translation(self, body: TranslateBody, control: SearchControl, send: Callable[[Line], None]) -> None:
         loaded = self.loaded.get(body.model)
         with loaded.lock:
-            send(FinishedTranslation(loaded.explorer.translate(body.question(), body.n_best, send)))
+            send(FinishedTranslation(loaded.explorer.translate(body.question(), body.n_best, send, control)))
 
-    def beam(self, body: BeamBody) -> Beam:
+    def beam(self, body: BeamBody, control: SearchControl) -> Beam:
         loaded = self.loaded.get(body.model)
         with loaded.lock:
-            return loaded.explorer.beam(body.question(), body.n_best)
+            return loaded.explorer.beam(body.question(), body.n_best, control)
 
-    def trace(self, body: TraceBody) -> bytes:
+    def trace(self, body: TraceBody, control: SearchControl) -> bytes:
         loaded = self.loaded.get(body.model)
         with loaded.lock:
-            passage = loaded.explorer.passage(body.question(), body.tgt_ids)
+            passage = loaded.explorer.passage(body.question(), body.tgt_ids, control)
         name = passage.digest(loaded.id)
         _, traced = self.traced(name, CachedTrace(loaded.id, passage))
         return traced.overview(name)
@@ -121,10 +122,10 @@ class Api:
         self.traces.put(name, CachedTrace(entry.model, entry.passage, traced))
         return loaded, traced
 
-    def effects(self, body: EffectsBody) -> Effects:
+    def effects(self, body: EffectsBody, control: SearchControl) -> Effects:
         loaded = self.loaded.get(body.model)
         with loaded.lock:
-            return loaded.explorer.effects(Question(body.text, {}), body.tgt_ids, body.variants)
+            return loaded.explorer.effects(Question(body.text, {}), body.tgt_ids, body.variants, control)
 
     def tensor(self, query: TensorQuery, trace: str) -> bytes:
         _, traced = self.traced(trace)

@@ -1,7 +1,8 @@
 """The explorer's server as an ASGI application.
 
 The event loop only receives and sends: requests are parsed, answered, serialised and compressed in worker threads, each
-in the queue of the model that it is about. The size of a request and the time for an answer are limited.
+in the queue of the model that it is about. The size of a request and the time for an answer are limited; when a client
+disconnects or its time is over, its search is cancelled.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from regard.decode.engine_control import SearchControl
 from regard.inspect.built import HOW_TO_BUILD, PAGE
 from regard.inspect.wire import to_json
 from regard.serve.access import AccessControl, SecurityHeaders
@@ -67,12 +69,13 @@ def streaming_handler(api: Api, endpoint: Endpoint, seconds: float) -> Handler:
     answer: Callable[..., None] = getattr(api, endpoint.name)
 
     async def respond(request: Request) -> Response:
-        body, stream = await read_body(request), LineStream(seconds)
+        body, control = await read_body(request), SearchControl()
+        stream = LineStream(seconds, control.cancel)
 
         async def first_line() -> bytes | None:
             asked = await api.queues.quick.run(lambda: parse_request(endpoint, body, request.query_params))
             queue = api.queue(endpoint, asked, request.path_params)
-            stream.start(queue.run(lambda: answer(asked, stream.send, **request.path_params)))
+            stream.start(queue.run(lambda: answer(asked, control, stream.send)))
             return await stream.next()
 
         try:
@@ -92,9 +95,11 @@ def plain_handler(api: Api, endpoint: Endpoint, seconds: float) -> Handler:
     async def respond(request: Request) -> Response:
         body = await read_body(request) if endpoint.method == "POST" else b""
         compress = endpoint.compress and "gzip" in request.headers.get("accept-encoding", "")
+        control = SearchControl()
+        cancellable = (control,) if endpoint.queue == "search" else ()
 
         def work(asked: Any) -> tuple[bytes, bool]:
-            answered = answer(asked, **request.path_params)
+            answered = answer(asked, *cancellable, **request.path_params)
             content = answered if isinstance(answered, bytes) else to_json(answered)
             return compressed(content) if compress else (content, False)
 
@@ -109,6 +114,8 @@ def plain_handler(api: Api, endpoint: Endpoint, seconds: float) -> Handler:
                 content, is_compressed = await cancel_on_disconnect(request, answered())
         except TimeoutError:
             raise took_too_long(seconds) from None
+        finally:
+            control.cancel()
         headers = {"Cache-Control": "no-store", "Vary": "Accept-Encoding"}
         if is_compressed:
             headers["Content-Encoding"] = "gzip"

@@ -41,8 +41,9 @@ from regard.tokenizers.segmentation import Segmentation
 
 Form = Literal["json", "binary", "lines"]
 # Who answers: the event loop; the threads for quick answers; the queue of the model in the request, or of the model of
-# the trace, if its values have to be computed; the queue of what reads checkpoints.
-Queue = Literal["loop", "quick", "model", "trace", "checkpoints"]
+# the trace, if its values have to be computed; the queue of what reads checkpoints. "search" is the queue of the model
+# too: what is computed there can be cancelled, and is when the client disconnects.
+Queue = Literal["loop", "quick", "model", "search", "trace", "checkpoints"]
 MEDIA_TYPES: dict[Form, str] = {
     "json": "application/json",
     "binary": "application/octet-stream",
@@ -107,7 +108,7 @@ ENDPOINTS = (
         "POST", "/api/tokens", "tokens", TokensBody, Segmentation, "json", "quick", "Tokenize a text, merge by merge."
     ),
     Endpoint(
-        "POST", "/api/translate", "translate", TranslateBody, Translation, "json", "model", "Translations, best first."
+        "POST", "/api/translate", "translate", TranslateBody, Translation, "json", "search", "Translations, best first."
     ),
     Endpoint(
         "POST",
@@ -116,8 +117,8 @@ ENDPOINTS = (
         TranslateBody,
         Line,
         "lines",
-        "model",
-        "The same, sent while the search runs. Disconnecting cancels the search.",
+        "search",
+        "The same, sent while the search runs.",
     ),
     Endpoint(
         "POST",
@@ -126,7 +127,7 @@ ENDPOINTS = (
         BeamBody,
         Beam,
         "json",
-        "model",
+        "search",
         "The tree of a beam search, pruned nodes included.",
     ),
     Endpoint(
@@ -136,7 +137,7 @@ ENDPOINTS = (
         TraceBody,
         TraceHeader,
         "binary",
-        "model",
+        "search",
         "One forward pass: all attention maps.",
     ),
     Endpoint(
@@ -146,7 +147,7 @@ ENDPOINTS = (
         EffectsBody,
         Effects,
         "json",
-        "model",
+        "search",
         "How probable a translation remains under each of several sets of interventions.",
     ),
     Endpoint(

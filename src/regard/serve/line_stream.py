@@ -1,7 +1,7 @@
 """An answer that is sent line by line, while a worker thread still computes it: each line is a JSON object.
 
 An error before the first line is an ordinary error response; after it, the error is the last line. When the client
-disconnects, the worker stops at its next line.
+disconnects, the work is cancelled.
 """
 
 from __future__ import annotations
@@ -15,24 +15,18 @@ from regard.serve.http_error import HttpError
 from regard.serve.responses import ErrorMessage, Line
 
 
-class ClientDisconnectedError(Exception):
-    """Raised in the worker, to stop it."""
-
-
 class LineStream:
-    """It has at most so many seconds until its last line."""
+    """It has at most so many seconds until its last line. `cancel` ends the work in a worker thread."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, cancel: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()
         self.seconds, self.deadline = seconds, self.loop.time() + seconds
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()  # None: the end
         self.job: asyncio.Future[None] | None = None
-        self.closed = False
+        self.cancel = cancel
 
     def send(self, value: Line) -> None:
         """Send a line; called by the worker."""
-        if self.closed:
-            raise ClientDisconnectedError
         self.loop.call_soon_threadsafe(self.queue.put_nowait, to_json(value) + b"\n")
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -67,7 +61,7 @@ class LineStream:
             self.close()
 
     def close(self) -> None:
-        self.closed = True
+        self.cancel()
         if self.job is not None:
             self.job.cancel()
 

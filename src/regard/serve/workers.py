@@ -23,7 +23,7 @@ class Workers:
         self.lock = threading.Lock()
 
     async def run(self, job: Callable[[], T]) -> T:
-        """The job's result. Cancelling removes a waiting job from the queue; a running one is finished."""
+        """The job's result. Cancelling removes a waiting job from the queue; a running one must end by itself."""
         with self.lock:
             if self.busy >= self.capacity:
                 raise HttpError(503, "server busy: too many requests are waiting", "try again in a moment")
