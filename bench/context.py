@@ -1,6 +1,7 @@
 """Attention over long texts: time and peak memory, forward and backward, by length; with the fitted exponents.
 
     python bench/context.py                                  # 512 to 32,768 tokens: three quarters of an hour
+    python bench/context.py --repeats 1                      # the same, each once: some ten minutes
     python bench/context.py --most 4096 --repeats 1 --cpu-time
     python bench/context.py --only "full SDPA" "regard window" --lengths 8192
 
@@ -182,6 +183,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for system in [system for system in systems if system in PEERS and missing(PEERS[system])]:
         systems.remove(system)
         report.leave_out(system, str(missing(PEERS[system])))
+    started = time.perf_counter()
     turns = [{system: measure(system, lengths, args.cpu_time) for system in systems} for _ in range(args.repeats)]
     unit = "CPU s" if args.cpu_time else "s"
     for i, (what, of) in enumerate((("attention", unit), ("peak memory less imports", "MiB"))):
@@ -193,9 +195,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             report.add(comparison)
             for system, median in comparison.medians.items():
                 medians[system][length] = median
-        for system, values in medians.items():
+        for system, values in medians.items() if len(lengths) > 1 else ():
             long = {length: value for length, value in values.items() if length >= 2048} or values
             report.note(f"{what} of {system} grows as length to the power of {exponent(long):.2f}")
+    report.note(f"all of it took {(time.perf_counter() - started) / 60:.1f} minutes")
     report.write(args.json)
 
 

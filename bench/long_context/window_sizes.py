@@ -20,7 +20,7 @@ from regard.data.synthetic import FIRST
 WINDOWS = {"growing": (1, 2, 4, 8), "fixed": (15 / 4,), "shrinking": (8, 4, 2, 1)}  # in 32nds of the length
 SIZES = {
     "full": Size(length=256, rows=16, steps=300, lr=3e-3, evaluation=12),
-    "small": Size(length=128, rows=8, steps=200, lr=5e-3, evaluation=8, d_model=32),
+    "small": Size(length=128, rows=8, steps=100, lr=5e-3, evaluation=4, d_model=32),
     "toy": Size(length=32, rows=2, steps=2, lr=3e-3, evaluation=1),
 }
 

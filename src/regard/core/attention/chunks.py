@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from torch.autograd.function import once_differentiable
 from regard.core.dropout import byte_threshold, inverse_keep_rate, random_bytes
 
 Indices = slice | Tensor  # a range, or int64 indices
+MOST_RANGES = 4  # of keys that are masked one by one
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,21 @@ class Chunk:
     keys: Indices
     mask_lm: Tensor | None = None  # None: every query sees every key of the chunk
     distance_lm: Tensor | None = None  # query position − key position; None: that of their indices
+
+    @cached_property
+    def hidden(self) -> list[tuple[slice, Tensor]]:
+        """Ranges of the keys that not every query sees, and where in them a pair is not seen.
+
+        Of a window these are its two edges, and masking them costs less than masking all.
+        """
+        if self.mask_lm is None:
+            return []
+        partly_m = (~self.mask_lm.all(0)).int()
+        edges = torch.diff(partly_m, prepend=partly_m.new_zeros(1), append=partly_m.new_zeros(1)).nonzero().flatten()
+        ranges = [slice(start, stop) for start, stop in edges.view(-1, 2).tolist()]
+        if len(ranges) > MOST_RANGES:
+            ranges = [slice(ranges[0].start, ranges[-1].stop)]
+        return [(keys, ~self.mask_lm[:, keys]) for keys in ranges]
 
 
 @dataclass(frozen=True)
@@ -55,12 +72,13 @@ def take_rows(x_BHLK: Tensor, heads: slice, indices: Indices) -> Tensor:
     return take(x_BHLK[:, heads], 2, indices)
 
 
-def add_rows(x_BHLK: Tensor, heads: slice, indices: Indices, part: Tensor) -> None:
-    """Add to rows in position."""
+def add_product(x_BHLK: Tensor, heads: slice, indices: Indices, left: Tensor, right: Tensor) -> None:
+    """Add left @ right to rows in position; to a range without a copy of the product."""
     if isinstance(indices, Tensor):
-        x_BHLK[:, heads].index_add_(2, indices, part)
-    else:
-        x_BHLK[:, heads, indices] += part
+        x_BHLK[:, heads].index_add_(2, indices, left @ right)
+        return
+    for rows_HLK, *factors in zip(x_BHLK[:, heads, indices], left, right, strict=True):
+        rows_HLK.baddbmm_(*factors)
 
 
 def part_of(x: Tensor, chunk: Chunk) -> Tensor:
@@ -88,8 +106,8 @@ def scores_of(
         scores = scores + part_of(bias, chunk)
     if by is not None:
         scores += by[chunk.heads, distances_of(chunk, q.shape[2], k.shape[2]).clamp(0, by.shape[1] - 1)]
-    if chunk.mask_lm is not None:
-        scores.masked_fill_(~chunk.mask_lm, -math.inf)
+    for keys, hidden_lm in chunk.hidden:
+        scores[..., keys].masked_fill_(hidden_lm, -math.inf)
     if mask is not None:
         scores.masked_fill_(~part_of(mask, chunk), -math.inf)
     return scores
@@ -225,7 +243,6 @@ def attend_backward(
 ) -> None:
     """Add the gradients of what `attend` did with these keys; `out` and `lse` are those of all keys."""
     lse = lse.masked_fill(lse == -math.inf, 0.0)[..., None]
-    inner = (grad_out * out).sum(-1, keepdim=True, dtype=lse.dtype)
     for chunk in plan.chunks:
         heads, queries, keys = chunk.heads, chunk.queries, chunk.keys
         scores = scores_of(chunk, scaled_q, k, scoring.mask, scoring.bias, scoring.by_distance_HP)
@@ -238,15 +255,16 @@ def attend_backward(
             dropped = (weights * keep).to(v.dtype)
         else:
             dropped = weights.to(v.dtype)
-        add_rows(grads.v, heads, keys, dropped.mT @ grad)
-        grad_scores = grad_weights.sub_(take_rows(inner, heads, queries)).mul_(weights)
+        add_product(grads.v, heads, keys, dropped.mT, grad)
+        inner = (grad * take_rows(out, heads, queries)).sum(-1, keepdim=True, dtype=lse.dtype)
+        grad_scores = grad_weights.sub_(inner).mul_(weights)
         if grads.bias is not None:
             add_part(grads.bias, chunk, grad_scores)
         if grads.by_distance_HP is not None:
             add_by_distance(grads.by_distance_HP, chunk, grad_scores, scaled_q.shape[2], k.shape[2])
         grad_scores = grad_scores.to(k.dtype)
-        add_rows(grads.q, heads, queries, grad_scores @ take_rows(k, heads, keys))
-        add_rows(grads.k, heads, keys, grad_scores.mT @ take_rows(scaled_q, heads, queries))
+        add_product(grads.q, heads, queries, grad_scores, take_rows(k, heads, keys))
+        add_product(grads.k, heads, keys, grad_scores.mT, take_rows(scaled_q, heads, queries))
 
 
 def kept(weights: Tensor, dropout: float) -> Tensor:

@@ -18,7 +18,7 @@ from regard.core.attention.patterns import Pattern, plan_by_positions, plan_for,
 from regard.core.cache import PrunedCache
 from regard.core.masks import CausalMask, Mask
 
-CHUNK = (48, 1024, 128)  # at most so many queries and keys; queries of keys that are no range
+CHUNK = (64, 1024, 128)  # at most so many queries and keys; queries of keys that are no range
 DENSE_UP_TO = 256 * 256  # pairs: with fewer, the dense mask is faster
 
 
