@@ -55,14 +55,14 @@ def engine_search(
         return search_batch(searched, ended, config, lengths, n_best, forced, batch, control)
 
     found: dict[int, list[Hypothesis]] = {}
-    if workers > 1:
-        batches = share_batches(sizes, min(budget, ENGINE_TOKENS), workers)
+    batches = share_batches(sizes, min(budget, ENGINE_TOKENS), workers) if workers > 1 else plan_batches(sizes, budget)
+    if workers > 1 and len(batches) > 1:
         with ThreadPoolExecutor(workers) as pool:
             for batch, results in zip(batches, pool.map(find, batches), strict=True):
                 found.update(zip(batch, results, strict=True))
                 done(batch)
     else:
-        for batch in plan_batches(sizes, budget):
+        for batch in batches:
             found.update(zip(batch, find(batch), strict=True))
             done(batch)
     return [found[i] for i in range(len(sources))]

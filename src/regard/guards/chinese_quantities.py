@@ -13,7 +13,7 @@ from regard.guards.chinese_numerals import (
     fold_formal,
     numeral_value,
 )
-from regard.guards.notation import NEAR, Number, hide_literals, read_money
+from regard.guards.notation import NEAR, Number, has_numeric, hide_literals, read_money
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
 from regard.guards.units import CHINESE_UNIT, TIMES, chinese_units, per_hour
 from regard.text.cached import cached_by_text
@@ -66,18 +66,18 @@ _OPTIONAL_WORDS = {
 }
 _CLOCK_WORDS = {"中午": 720.0, "正午": 720.0, "午夜": 0.0, "半夜": 0.0}
 
+_ONE = lazy_pattern("一")
 _ANY_NUMBER = lazy_pattern(
     rf"[\d={NUMERALS.replace('一', '')}{FORMAL_NUMERALS}]|一(?= ?[{NUMERALS}点點时時世])|[IVX]{{2,}}"
 )
 
 
+@cached_by_text
 def may_have_chinese_quantities(text: str) -> bool:
     """Whether any quantity may be certain; a quick look that spares most texts the search itself."""
-    if _ANY_NUMBER.search(text):
+    if _ANY_NUMBER.search(text) or has_numeric(text, but="一"):
         return True
-    if any(one.isnumeric() and one != "一" for one in text):
-        return True
-    units = (CHINESE_UNIT.match(text, at + 1) for at, one in enumerate(text) if one == "一")
+    units = (CHINESE_UNIT.match(text, match.end()) for match in _ONE.finditer(text))
     return any(unit and any(one.dimension not in TIMES for one in chinese_units(unit)) for unit in units)
 
 

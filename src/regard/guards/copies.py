@@ -10,6 +10,9 @@ from regard.guards.words import WORD
 
 def is_copy(source: str, translation: str, source_language: LanguageRules) -> bool:
     """Whether too many words of the translation are words of the source that should have been translated."""
+    shared = set(source.lower()).intersection(translation.lower())
+    if not any(one.isalpha() or (one.isalnum() and not one.isdigit()) for one in shared):
+        return False  # no character of any word, much less a word
     written = [word.lower() for word in WORD.findall(translation) if not word.isdigit()]
     if set(written).isdisjoint(word.lower() for word in WORD.findall(source)):
         return False

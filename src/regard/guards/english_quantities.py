@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from regard.guards.notation import NEAR, Number, find_notations, hide_literals, read_money
+from regard.guards.notation import NEAR, Number, find_notations, has_numeric, hide_literals, read_money
 from regard.guards.numbers import CARDINALS, MONTHS, english_numbers
 from regard.guards.quantities import Quantity, Reading, mark_ranges, negative, reading
 from regard.guards.units import AMOUNT_SYMBOL, AMOUNT_WORDS, ENGLISH_UNIT, TIMES, english_units
@@ -118,6 +118,7 @@ _HOUR = lazy_pattern(
 _NUMBER_SIGN = lazy_pattern("[0-9=%]|[IVX]{2}")
 
 
+@cached_by_text
 def may_have_english_quantities(text: str) -> bool:
     """Whether any quantity may be certain; a quick look that spares most texts the search itself."""
     if not _NUMBER_WORDS.isdisjoint(words := _LOWER_WORD.findall(text.lower())):
@@ -126,7 +127,7 @@ def may_have_english_quantities(text: str) -> bool:
         return True
     if not _POSSIBLE_HOURS.isdisjoint(words) and _HOUR.search(text):
         return True
-    return not text.isascii() and any(one.isnumeric() or one == "‰" for one in text)
+    return has_numeric(text) or "‰" in text
 
 
 @cached_by_text

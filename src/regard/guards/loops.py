@@ -15,6 +15,7 @@ _UNIT = lazy_pattern(rf"[{HAN_CHARACTERS}]|{LETTER}+(?:['’]{LETTER}+)*|(?P<mar
 _LONG_WORD = lazy_pattern("[A-Za-z]{26,}")  # a loop of letters
 _LONGEST_PERIOD = 12  # units
 _MARKS_IN_A_ROW = 12  # of one mark; more is a loop
+_MANY_MARKS = lazy_pattern(rf"([^\w\s]|_)\1{{{_MARKS_IN_A_ROW}}}")
 _ALWAYS_ALLOWED = 2  # times that a unit may follow itself, and a phrase may occur
 _PHRASE = 4  # units of a phrase that may recur with other words between
 
@@ -23,8 +24,10 @@ def has_loop(source: str, translation: str) -> bool:
     """Whether words or phrases are repeated more often than in the source."""
     if any(word not in source for word in _LONG_WORD.findall(translation)):
         return True
-    units = _units(translation)
     # In most translations nothing occurs more often than is always allowed, whatever the source has.
+    if not _MANY_MARKS.search(translation) and _most_common(translation) <= _ALWAYS_ALLOWED:
+        return False
+    units = _units(translation)
     return _repeats_too_often(units, _ALWAYS_ALLOWED) and _repeats_too_often(units, _max_repeats(source))
 
 
@@ -42,6 +45,11 @@ def remove_loops(source: str, translation: str) -> str:
     while (at := _excess_phrase(_units(translation), allowed)) is not None:
         translation = translation[:at].rstrip()
     return translation
+
+
+def _most_common(text: str) -> int:
+    """How often the most frequent unit occurs."""
+    return max(Counter(unit[0].lower() for unit in _UNIT.finditer(text)).values(), default=0)
 
 
 def _units(text: str) -> list[re.Match[str]]:

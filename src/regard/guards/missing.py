@@ -30,7 +30,24 @@ def missing_entities(source: str, translation: str, pair: LanguagePair) -> list[
         one.of(source) for one in quantities if can_translate(one) or _has_digit(numbers_to_digits(one.of(source)))
     ]
     names = (span.of(source) for span in find_entities(source, pair.source) if span.kind == "name")
-    return missing + [name for name in names if not occurrence(name).search(translation)]
+    return missing + [
+        name for name in names if not (is_written(name, translation) or occurrence(name).search(translation))
+    ]
+
+
+def is_written(name: str, text: str) -> bool:
+    """Whether a text has a name as it is, singular or plural, but not inside another word."""
+    at = text.find(name)
+    while at >= 0:
+        after = text[at + len(name) :]
+        if not _is_letter(text[at - 1 : at]) and not _is_letter(after.removeprefix("s")[:1]):
+            return name[:1].isalpha()
+        at = text.find(name, at + 1)
+    return False
+
+
+def _is_letter(character: str) -> bool:
+    return character.isascii() and character.isalpha()
 
 
 def occurrence(entity: str) -> re.Pattern[str]:

@@ -6,7 +6,7 @@ import re
 
 from regard.guards.entities import find_entities
 from regard.guards.language_pair import LanguagePair
-from regard.guards.missing import occurrence
+from regard.guards.missing import is_written, occurrence
 from regard.guards.words import LETTER
 from regard.text.patterns import lazy_pattern
 
@@ -34,6 +34,8 @@ def repair_name_case(source: str, translation: str, pair: LanguagePair) -> str:
     for span in find_entities(source, pair.source):
         name = span.of(source)
         # If the name is there as it should be, other occurrences may be words: "it" beside "IT".
-        if span.kind == "name" and name not in occurrence(name).findall(translation):
+        if span.kind != "name" or is_written(name, translation):
+            continue
+        if name not in occurrence(name).findall(translation):
             translation = occurrence(name).sub(lambda _, name=name: name, translation)  # type: ignore[misc]
     return translation

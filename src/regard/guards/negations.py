@@ -108,6 +108,7 @@ class Negations:
     possible: int = 0  # how many others may stand for one
 
 
+@cached_by_text
 def may_have_english_negations(text: str) -> bool:
     """A quick look: False only if no negation is certain."""
     text = text.lower()

@@ -49,6 +49,13 @@ class Number:
         return [value for value in values if math.isfinite(value)]
 
 
+def has_numeric(text: str, but: str = "") -> bool:
+    """Whether there is a numeral outside ASCII, other than those in `but`: ½, ②, 〇."""
+    if text.isascii():
+        return False
+    return any(one.isnumeric() for one in set(text).difference(but) if one > "\x7f")
+
+
 def hide_literals(text: str) -> tuple[str, list[Number]]:
     """The text with spaces in place of URLs and code, and the pieces of code that have digits."""
     codes, parts, done = [], [], 0

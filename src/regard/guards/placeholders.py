@@ -31,6 +31,8 @@ class Placeholder:
 
 def insert_placeholders(text: str, spans: Sequence[Span], pair: LanguagePair) -> tuple[str, list[Placeholder]] | None:
     """Replace each span by a placeholder; None if there are more entities than placeholders."""
+    if not spans:
+        return text, []
     chosen: dict[str, Placeholder] = {}  # one per entity, however often it occurs
     for span in spans:
         entity = span.of(text)

@@ -33,9 +33,10 @@ def unwrap(text: str) -> tuple[str, str, str]:
     if markers:
         return markers[0], text[markers.end() :], ""
     for opening, closing in _PAIRS.items():
+        if not (text.startswith(opening) and text.endswith(closing)):
+            continue
         inner = text[len(opening) : -len(closing)]
-        wrapped = text.startswith(opening) and text.endswith(closing) and inner.strip()
-        if wrapped and opening not in inner and closing not in inner:
+        if inner.strip() and opening not in inner and closing not in inner:
             return opening, inner, closing
     return "", text, ""
 

@@ -215,7 +215,8 @@ def join_answers(
         ]
         joined = join_alternatives([found for found, group in zip(chosen, by_segment, strict=True) if group], lang)
         # Repaired again, because the marks of a pair may be in different segments.
-        alternatives.append(dataclasses.replace(joined, text=repair_quotes(text, join_segments(translated, lang))))
+        whole = repair_quotes(text, join_segments(translated, lang))
+        alternatives.append(joined if joined.text == whole else dataclasses.replace(joined, text=whole))
     notes = [answer.note for answer in used if answer.note]
     return Translation(text, tuple(alternatives), pair.src_lang, lang, "; ".join(notes))
 
@@ -227,4 +228,8 @@ def note_changes(translation: Translation, pair: LanguagePair) -> Translation:
     source = normalise(translation.source)
     changed = [write_note(find_changes(source, one.text, pair)) for one in translation.alternatives]
     notes = [f"alternative {at}: {note}" if at > 1 else note for at, note in enumerate(changed, start=1) if note]
-    return dataclasses.replace(translation, note="; ".join(filter(None, [translation.note, *notes])))
+    return (
+        dataclasses.replace(translation, note="; ".join(filter(None, [translation.note, *notes])))
+        if notes
+        else translation
+    )

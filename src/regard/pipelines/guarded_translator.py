@@ -51,8 +51,11 @@ class GuardedTranslator(TranslatorBase):
         segmented = [self.segmenter.segment(normalise(text)) for text in texts]
         parts = [parts_of(segments) for segments in segmented]
         prefix_ids = self.translator.encode_prefix(prefix, [[part.source for part in group] for group in parts])
-        each_prefix = iter(prefix_ids or ())
-        flat = [dataclasses.replace(part, prefix_ids=tuple(next(each_prefix, ()))) for group in parts for part in group]
+        flat = [part for group in parts for part in group]
+        if prefix_ids is not None:
+            flat = [
+                dataclasses.replace(part, prefix_ids=tuple(ids)) for part, ids in zip(flat, prefix_ids, strict=True)
+            ]
         answers = iter(self.search.search(flat, config, n_best, self.fallback, count_texts(parts, done)))
         joined = [
             join_answers(text, segments, answers, self.pair) for text, segments in zip(texts, segmented, strict=True)

@@ -238,6 +238,8 @@ class Translator(TranslatorBase):
         if self.script is None or base_language(translation.tgt_lang) != "zh":
             return translation
         convert_script = traditionalise if self.script == "traditional" else simplify
+        if self.script == "simplified" and all(simplify(one.text) == one.text for one in translation.alternatives):
+            return translation
         alternatives = []
         for one in translation.alternatives:
             spans = protected(find_entities(one.text, CHINESE))

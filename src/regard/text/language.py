@@ -25,6 +25,7 @@ LANGUAGES = {HAN: "zh", LATIN: "en", KANA: "ja", HANGUL: "ko"}
 _BY_CHARACTER = {"CJK": HAN, "IDEOGRAPHIC": HAN, "HIRAGANA": KANA, "KATAKANA": KANA, "HANGUL": HANGUL}
 _MIN_KANA_SHARE = 0.3  # of kana and Han, in Japanese; Chinese shop names may contain a single の
 _WORD = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_ONLY_HAN = lazy_pattern("[\u4e00-\u9fff]+")
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,13 @@ class DetectedLanguage:
 def detect_language(text: str) -> DetectedLanguage:
     counts: Counter[str] = Counter()
     text = normalise(text)
-    for match in _WORD.finditer(remove_spans(text, [span for span in find_literals(text) if span.kind != "number"])):
-        counts.update(_scripts(match[0]))
+    for word in _WORD.findall(remove_spans(text, [span for span in find_literals(text) if span.kind != "number"])):
+        if word.isascii():
+            counts[LATIN] += 1
+        elif _ONLY_HAN.fullmatch(word):
+            counts[HAN] += len(word)
+        else:
+            counts.update(_scripts(word))
     if 2 * counts[LATIN] > max(4, counts[HAN] + counts[KANA] + counts[HANGUL]):  # English quoting Japanese or Korean
         counts[KANA], counts[HANGUL] = (min(counts[script], 1) for script in (KANA, HANGUL))
     kana, han = counts[KANA], counts[HAN]
@@ -68,8 +74,6 @@ def base_language(tag: str) -> str:
 def _scripts(word: str) -> Counter[str]:
     """Count the scripts of a run of letters: by character for Han, kana and hangul, by run for the others."""
     found: Counter[str] = Counter()
-    if word.isascii():
-        return Counter({LATIN: 1})
     before = ""
     for character in word:
         if not character.isalpha() and character != "〇":  # a Chinese digit, though to Unicode no letter

@@ -111,6 +111,7 @@ def find_literals(text: str) -> list[Span]:
     return [span for span in scan(text) if span.kind not in ("name", "foreign")]
 
 
+@cached_by_text
 def has_only_literals(text: str) -> bool:
     """Whether there is nothing to translate: no letter or digit outside the literals. ², ① and Ⅳ are neither."""
     return not any(one.isalpha() or one.isdecimal() for one in remove_spans(text, find_literals(text)))

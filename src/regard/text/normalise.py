@@ -53,11 +53,13 @@ _MEANINGFUL_OR_INVISIBLE = lazy_pattern(
     f"|[{_INVISIBLE}]"
 )
 _HAS_INVISIBLE = lazy_pattern(f"[{_INVISIBLE}]")
+# A quick look: ASCII, Han characters and the usual punctuation of Chinese. Only their white space is changed.
+_PLAIN = lazy_pattern("[ -~\u4e00-\u9fff\u3001-\u3011\u2014\u2018-\u201d\u2026！（），：；？～]*")
 
 
 def normalise(text: str) -> str:
     """Normalise `text`. Idempotent."""
-    if text.isascii() and text.isprintable():
+    if (text.isascii() and text.isprintable()) or _PLAIN.fullmatch(text):
         return " ".join(text.split())
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -49,8 +49,8 @@ class SentencePieceModel:
             self.kind = model_kind(proto)
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
             self.size: int = self._processor.vocab_size()
-            for id in range(self.size):
-                self._processor.id_to_piece(id)  # a ValueError where a piece is not UTF-8
+            # A ValueError where a piece is not UTF-8.
+            self._pieces: list[str] = [self._processor.id_to_piece(id) for id in range(self.size)]
         except (ValueError, RuntimeError, OSError):
             raise ConfigError(_NOT_A_MODEL) from None
         if not self.size:
@@ -130,7 +130,7 @@ class SentencePieceModel:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as SentencePiece writes them: "▁" for a space, "<0xE4>" for a byte."""
-        return [self._processor.id_to_piece(i) for i in self._checked(ids)]
+        return [self._pieces[i] for i in self._checked(ids)]
 
     def kind_of(self, id: int) -> PieceKind:
         """The kind of a piece; a byte is part of a character that is not in the vocabulary."""
