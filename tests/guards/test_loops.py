@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.guards.loops import has_loop, remove_loops
+from regard.guards.loops import _max_repeats, _repeats_too_often, _units, has_loop, remove_loops
 
 WORDS = st.lists(st.sampled_from(["a", "b", "cat", "我", "爱", "。", ",", '"', "“", "”", "3", "!", "…"]), max_size=40)
 
@@ -27,3 +27,10 @@ def test_any_loop_is_found(words: list[str], period: int, times: int) -> None:
     written = " ".join([*words, *phrase * times])
     assert has_loop("我 爱", written)
     assert remove_loops("我 爱", written).count("w0") <= 2
+
+
+@given(WORDS, WORDS, st.sampled_from(["", " "]))
+def test_the_quick_look_misses_no_loop(source: list[str], translation: list[str], space: str) -> None:
+    given, written = space.join(source), space.join(translation)
+    if _repeats_too_often(_units(written), _max_repeats(given)):
+        assert has_loop(given, written)

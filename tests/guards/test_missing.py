@@ -24,6 +24,7 @@ def test_missing_entities_are_named_as_written() -> None:
         ("我有3只猫和2只狗。", "I have five cats and 20 dogs.", "I have 3 cats and 2 dogs."),
         ("There are 45 people.", "有四十个人。", "有45个人。"),
         ("我有3只猫", "I have three cats.", "I have three cats."),
+        ("The fifth-largest house.", "第6大的房子。", "第5大的房子。"),  # not 0.2
         ("我有37个苹果", "I have apples.", "I have apples."),
         ("我有37万块钱", "I have 37,000 yuan.", "I have 370,000 yuan."),
         ("There are 370,000 people.", "有36万人。", "有370,000人。"),

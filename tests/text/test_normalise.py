@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text.normalise import normalise
+from regard.text.normalise import folded_characters, is_plain, normalise
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,10 @@ def test_every_character_is_stable_and_no_control_character_remains() -> None:
         once = normalise(f"a{chr(code)}b")
         assert normalise(once) == once
         assert "Cc" not in map(unicodedata.category, once)
+
+
+def test_plain_characters_are_not_changed() -> None:
+    plain = {chr(code) for code in range(0x10000) if is_plain(chr(code))}
+    assert {"a", "我", "。", "，", "“", "…"} <= plain
+    assert not plain & folded_characters().keys()
+    assert all(unicodedata.is_normalized("NFC", character) for character in plain)

@@ -70,9 +70,10 @@ def changed_negation(source: str, translation: str, pair: LanguagePair) -> Chang
     if not pair.source.may_have_negations(source) and not pair.target.may_have_negations(translation):
         return None
     wanted, found = pair.source.find_negations(source), pair.target.find_negations(translation)
-    if len(wanted.certain) > len(found.certain) + found.possible:
+    more = len(wanted.certain) - len(found.certain)
+    if more > 0 and more > found.possible:
         return Change(wanted.certain[-1], "")
-    if len(found.certain) > len(wanted.certain) + wanted.possible:
+    if more < 0 and -more > wanted.possible:
         return Change("", found.certain[-1])
     return None
 

@@ -32,6 +32,7 @@ class ChineseRules(LanguageRules):
         rf"|(?<![0-9])(?P<its_year>{_YEAR}) ?年 ?(?P<its_month>{_MONTH}) ?月(?:份|(?![0-9]))"
     )
     month_pattern = lazy_pattern(rf"(?<![0-9]){_MONTH}(?= ?月)|(?:十[一二]?|[一二三四五六七八九])(?=月)")
+    any_month = lazy_pattern("月")
     max_copied_share = 0.3  # lower than for English: a Han character in English text is conspicuous
 
     def is_name(self, span: Span, context: TextContext) -> bool:
@@ -47,7 +48,7 @@ class ChineseRules(LanguageRules):
 
     def missing_dates(self, dates: Sequence[Date], translation: str) -> list[Date]:
         """Dates whose year or day has another role in the translation, as in 5月2024日."""
-        if not has_han(translation):
+        if not dates or not has_han(translation):
             return []
         translation = numbers_to_digits(translation)
 

@@ -7,10 +7,15 @@ from collections.abc import Iterator
 
 from regard.guards.language_pair import LanguagePair
 from regard.guards.language_rules import Date, LanguageRules
+from regard.text.patterns import lazy_pattern
 from regard.text.spans import Span, map_spans
+
+_DIGIT = lazy_pattern("[0-9]")  # every date has one
 
 
 def find_dates(text: str, language: LanguageRules) -> list[Span]:
+    if not _DIGIT.search(text):
+        return []
     return [Span(*match.span(), "date") for match in language.date_pattern.finditer(text)]
 
 
@@ -47,5 +52,7 @@ def repair_months(source: str, translation: str, pair: LanguagePair) -> str:
 
 def find_months(text: str, language: LanguageRules) -> Iterator[tuple[int, re.Match[str]]]:
     """The number of each month, from 1 to 12, and its match."""
+    if not language.any_month.search(text):
+        return
     for match in language.month_pattern.finditer(text):
         yield language.read_month(match[0]), match

@@ -36,6 +36,7 @@ class EnglishRules(LanguageRules):
     )
     # May is a month only before a number, or after "in" or "of"; elsewhere it may be a verb.
     month_pattern = lazy_pattern(rf"\b(?!May\b){_MONTH}\b|\bMay(?= \d)|(?<=\b[Ii]n )May\b|(?<=\bof )May\b")
+    any_month = lazy_pattern(_MONTH)
     max_copied_share = 0.5
 
     def is_name(self, span: Span, context: TextContext) -> bool:

@@ -48,6 +48,7 @@ class LanguageRules(ABC):
 
     date_pattern: re.Pattern[str]  # groups that are named, or end in, year, month and day
     month_pattern: re.Pattern[str]
+    any_month: re.Pattern[str]  # finds something in every text in which `month_pattern` does, and is faster
     max_copied_share: float  # source: a translation with a greater share of copied words is a copy
 
     # -- source

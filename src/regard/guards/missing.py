@@ -69,8 +69,8 @@ def repair_numbers(source: str, translation: str, pair: LanguagePair) -> str:
         if can_translate(wanted) and pair.knows_words and not _same_unit(wanted, wrong):
             start, stop, right = wrong.start, wrong.stop, translate_measure(wanted, to_chinese)
         else:
-            numbers = (value for dimension, value in wanted.readings if dimension == "number")
-            value = wanted.value if wanted.unit else next(numbers, None)
+            numbers = (float(value) for dimension, value in wanted.readings if dimension == "number")
+            value = wanted.value if wanted.unit else max(numbers, default=None)  # "fifth": 5 and 1/5
             start, stop = wrong.number
             known = value if isinstance(value, float) and math.isfinite(value) else None
             right = wanted.of(source) if known is None else write_number(known)

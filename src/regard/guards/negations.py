@@ -7,6 +7,7 @@ sooner; 不错, 是不是, 非常). Each certain one needs a certain or possible
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -105,7 +106,14 @@ class Negations:
     """The negations of a text."""
 
     certain: tuple[str, ...]  # as written
-    possible: int = 0  # how many others may stand for one
+    soft: int = 0  # how many expressions are possible ones in certain words
+    rest: str = ""  # the text in which other possible ones are
+    others: re.Pattern[str] | None = None
+
+    @functools.cached_property
+    def possible(self) -> int:
+        """How many others may stand for one; counted when it is first asked for, which is rarely."""
+        return self.soft + (len(self.others.findall(self.rest)) if self.others else 0)
 
 
 @cached_by_text
@@ -125,7 +133,7 @@ def find_english_negations(text: str) -> Negations:
     text = _NEUTRAL_EN.sub(_hide, text)
     soft = len(_SOFT_EN.findall(text))
     text = _SOFT_EN.sub(_hide, text)
-    return Negations(tuple(match[0] for match in _CERTAIN_EN.finditer(text)), soft + len(_POSSIBLE_EN.findall(text)))
+    return Negations(tuple(match[0] for match in _CERTAIN_EN.finditer(text)), soft, text, _POSSIBLE_EN)
 
 
 @cached_by_text
@@ -133,7 +141,7 @@ def find_chinese_negations(text: str) -> Negations:
     text = _NEUTRAL_ZH.sub(_hide, text)
     soft = len(_SOFT_ZH.findall(text))
     certain = tuple(match[0] for match in _CERTAIN_ZH.finditer(_SOFT_ZH.sub(_hide, text)))
-    return Negations(certain, soft + len(_POSSIBLE_ZH.findall(text)))
+    return Negations(certain, soft, text, _POSSIBLE_ZH)
 
 
 def _hide(match: re.Match[str]) -> str:

@@ -206,6 +206,10 @@ def join_answers(
     used = [answer for group in by_segment for answer in group]
     if not used:
         return untranslated(text, join_segments([one for one in segments if isinstance(one, Segment)], lang))
+    if len(segments) == len(used) == 1:  # nothing to join
+        [answer] = used
+        whole = tuple(with_text(one, repair_quotes(text, one.text)) for one in answer.alternatives)
+        return Translation(text, whole, pair.src_lang, lang, answer.note)
     alternatives = []
     for rank in range(min(len(answer.alternatives) for answer in used)):
         chosen = [join_alternatives([answer.alternatives[rank] for answer in group], lang) for group in by_segment]
@@ -215,10 +219,13 @@ def join_answers(
         ]
         joined = join_alternatives([found for found, group in zip(chosen, by_segment, strict=True) if group], lang)
         # Repaired again, because the marks of a pair may be in different segments.
-        whole = repair_quotes(text, join_segments(translated, lang))
-        alternatives.append(joined if joined.text == whole else dataclasses.replace(joined, text=whole))
+        alternatives.append(with_text(joined, repair_quotes(text, join_segments(translated, lang))))
     notes = [answer.note for answer in used if answer.note]
     return Translation(text, tuple(alternatives), pair.src_lang, lang, "; ".join(notes))
+
+
+def with_text(alternative: Alternative, text: str) -> Alternative:
+    return alternative if alternative.text == text else dataclasses.replace(alternative, text=text)
 
 
 def note_changes(translation: Translation, pair: LanguagePair) -> Translation:

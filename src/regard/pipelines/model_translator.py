@@ -28,7 +28,7 @@ from regard.pipelines.translation import (
     count_texts,
     join_alternatives,
 )
-from regard.text.normalise import normalise
+from regard.text.normalise import is_plain, normalise
 from regard.text.sentences import split_long
 from regard.tokenizers.read import translation_tokenizer
 
@@ -130,6 +130,9 @@ class ModelTranslator(TranslatorBase):
         return [task + part for part in split_long(rest, lambda part: self.fits(task + part))] if rest else []
 
     def fits(self, text: str) -> bool:
+        # A token is at least a byte of the text, as long as the tokenizer does not replace characters by longer ones.
+        if not self.tasks and is_plain(text) and len(text.encode()) < self.max_input_tokens:
+            return True
         return len(self.encode_src([text])[0]) <= self.max_input_tokens
 
     def for_task(self, task: str) -> ModelTranslator:

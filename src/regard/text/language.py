@@ -39,7 +39,10 @@ class DetectedLanguage:
 def detect_language(text: str) -> DetectedLanguage:
     counts: Counter[str] = Counter()
     text = normalise(text)
-    for word in _WORD.findall(remove_spans(text, [span for span in find_literals(text) if span.kind != "number"])):
+    words = remove_spans(text, [span for span in find_literals(text) if span.kind != "number"])
+    if words.isascii():
+        return DetectedLanguage(LANGUAGES[LATIN], LATIN) if _WORD.search(words) else DetectedLanguage()
+    for word in _WORD.findall(words):
         if word.isascii():
             counts[LATIN] += 1
         elif _ONLY_HAN.fullmatch(word):

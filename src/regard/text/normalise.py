@@ -57,9 +57,14 @@ _HAS_INVISIBLE = lazy_pattern(f"[{_INVISIBLE}]")
 _PLAIN = lazy_pattern("[ -~\u4e00-\u9fff\u3001-\u3011\u2014\u2018-\u201d\u2026！（），：；？～]*")
 
 
+def is_plain(text: str) -> bool:
+    """Whether there is nothing to normalise but white space; false for some of such texts."""
+    return (text.isascii() and text.isprintable()) or _PLAIN.fullmatch(text) is not None
+
+
 def normalise(text: str) -> str:
     """Normalise `text`. Idempotent."""
-    if (text.isascii() and text.isprintable()) or _PLAIN.fullmatch(text):
+    if is_plain(text):
         return " ".join(text.split())
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
