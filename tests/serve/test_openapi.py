@@ -151,6 +151,7 @@ def test_every_json_answer_is_as_described(client: Any) -> None:
         "/api/trace/{trace}/block": (f"/api/trace/{header['trace']}/block?side=decoder&layer=0&position=0", None),
         "/api/attention-summary": ("/api/attention-summary", {"trace": header["trace"]}),
         "/api/effects": ("/api/effects", {"text": text, "tgt_ids": [5, 6], "variants": [interventions]}),
+        "/api/texts": ("/api/texts", None),
         "/api/runs": ("/api/runs", None),
         "/api/runs/{run}/metrics": (f"/api/runs/{run['name']}/metrics", None),
     }

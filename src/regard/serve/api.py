@@ -25,13 +25,15 @@ from regard.serve.requests import (
     ParameterQuery,
     SummaryBody,
     TensorQuery,
+    TextBody,
     TokensBody,
     ToyBody,
     TraceBody,
     TranslateBody,
 )
-from regard.serve.responses import FinishedTranslation, Health, Line, Metrics, Runs, ToyStarted
+from regard.serve.responses import FinishedTranslation, Health, Line, Metrics, Runs, TextModels, ToyStarted
 from regard.serve.runs import RunFolders
+from regard.serve.text_models import LoadedTexts
 from regard.serve.toy import ToyTraining
 from regard.serve.trace_cache import CachedTrace, TraceCache
 from regard.serve.workers import Workers
@@ -42,8 +44,15 @@ class Api:
     """The methods that answer may be called from several threads. `control` cancels what is no longer wanted."""
 
     def __init__(
-        self, models: LoadedModels, runs: RunFolders, toy: ToyTraining, traces: TraceCache, queues: Queues
+        self,
+        models: LoadedModels,
+        runs: RunFolders,
+        toy: ToyTraining,
+        traces: TraceCache,
+        queues: Queues,
+        texts: LoadedTexts | None = None,
     ) -> None:
+        self.texts = texts or LoadedTexts()
         self.loaded, self.runs, self.toy_training, self.traces, self.queues = models, runs, toy, traces, queues
 
     def queue(self, endpoint: Endpoint, request: Any, path: Mapping[str, str]) -> Workers:
@@ -53,6 +62,8 @@ class Api:
                 return self.queues.of(None)
             case "model" | "search":
                 return self.queues.of(self.loaded.get(path.get("model") or request.model).id)
+            case "text":
+                return self.queues.of(self.texts.get(request.model).id)
             case "trace":
                 entry = self.traces.get(path.get("trace") or request.trace)
                 if entry is None or (entry.traced is not None and endpoint.name != "next"):
@@ -143,6 +154,12 @@ class Api:
     def summary(self, body: SummaryBody) -> AttentionSummary:
         _, traced = self.traced(body.trace)
         return traced.summary()
+
+    def text_models(self, _: NoParameters) -> TextModels:
+        return TextModels(tuple(model.describe() for model in self.texts.by_id.values()))
+
+    def read_text(self, body: TextBody) -> bytes:
+        return self.texts.get(body.model).read(body.text)
 
     def list_runs(self, _: NoParameters) -> Runs:
         return Runs(self.runs.describe_all(), self.toy_training.state())

@@ -30,12 +30,23 @@ from regard.serve.requests import (
     ParameterQuery,
     SummaryBody,
     TensorQuery,
+    TextBody,
     TokensBody,
     ToyBody,
     TraceBody,
     TranslateBody,
 )
-from regard.serve.responses import AttentionHistory, ErrorMessage, Health, Line, Metrics, Runs, ToyStarted
+from regard.serve.responses import (
+    AttentionHistory,
+    ErrorMessage,
+    Health,
+    Line,
+    Metrics,
+    Runs,
+    TextModels,
+    TextReading,
+    ToyStarted,
+)
 from regard.serve.schema import records
 from regard.tokenizers.segmentation import Segmentation
 
@@ -43,7 +54,7 @@ Form = Literal["json", "binary", "lines"]
 # Who answers: the event loop; the threads for quick answers; the queue of the model in the request, or of the model of
 # the trace, if its values have to be computed; the queue of what reads checkpoints. "search" is the queue of the model
 # too: what is computed there can be cancelled, and is when the client disconnects.
-Queue = Literal["loop", "quick", "model", "search", "trace", "checkpoints"]
+Queue = Literal["loop", "quick", "model", "text", "search", "trace", "checkpoints"]
 MEDIA_TYPES: dict[Form, str] = {
     "json": "application/json",
     "binary": "application/octet-stream",
@@ -189,6 +200,19 @@ ENDPOINTS = (
         "json",
         "trace",
         "Statistics of every head.",
+    ),
+    Endpoint(
+        "GET", "/api/texts", "text_models", NoParameters, TextModels, "json", "quick", "Language models and encoders."
+    ),
+    Endpoint(
+        "POST",
+        "/api/text",
+        "read_text",
+        TextBody,
+        TextReading,
+        "binary",
+        "text",
+        "One text in a language model or an encoder: attention maps and predictions.",
     ),
     Endpoint("GET", "/api/runs", "list_runs", NoParameters, Runs, "json", "quick", "The training runs."),
     Endpoint(

@@ -34,6 +34,12 @@ class TokensBody:
 
 
 @dataclass(frozen=True)
+class TextBody:
+    text: str
+    model: str = "text-0"
+
+
+@dataclass(frozen=True)
 class SentenceBody:
     text: str
     model: str = "0"

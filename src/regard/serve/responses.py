@@ -99,3 +99,43 @@ class AttentionHistory:
     probes: tuple[Probe, ...]
     snapshots: tuple[AttentionSnapshot, ...]
     before: int  # steps of earlier training runs, which the steps include
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """A language model or an encoder."""
+
+    id: str
+    name: str
+    family: str
+    generates: bool  # it predicts the next token; otherwise those under masks
+    parameters: int
+    layers: int
+    heads: int
+
+
+@dataclass(frozen=True)
+class TextModels:
+    models: tuple[TextModel, ...]
+
+
+@dataclass(frozen=True)
+class TextCandidate:
+    piece: str
+    text: str  # what it adds to the text
+    probability: float
+
+
+@dataclass(frozen=True)
+class TextPrediction:
+    position: int  # a language model predicts the token after it, an encoder that in its place
+    candidates: tuple[TextCandidate, ...]  # most probable first
+
+
+@dataclass(frozen=True)
+class TextReading:
+    """The arrays are the attention maps, H × L × L, and the routers' probabilities, L × E, in 8 bits, by their taps."""
+
+    text: str
+    tokens: tuple[str, ...]
+    predictions: tuple[TextPrediction, ...]

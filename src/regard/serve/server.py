@@ -19,6 +19,7 @@ from regard.serve.loaded_models import LoadedModels
 from regard.serve.protocol import BoundedProtocol
 from regard.serve.queues import Queues
 from regard.serve.runs import RunFolders
+from regard.serve.text_models import LoadedTexts, is_text_model
 from regard.serve.toy import ToyTraining
 from regard.serve.trace_cache import TraceCache
 
@@ -90,9 +91,10 @@ def serve(
     with interrupted_by("SIGTERM", "SIGHUP"):
         toy, queues = ToyTraining(runs), Queues()
         try:
-            api = Api(
-                LoadedModels(folders, page_parameters=page_parameters), RunFolders(runs), toy, TraceCache(), queues
-            )
+            texts = [folder for folder in folders if is_text_model(folder)]
+            translators = [folder for folder in folders if folder not in texts]
+            models = LoadedModels(translators, page_parameters=page_parameters)
+            api = Api(models, RunFolders(runs), toy, TraceCache(), queues, LoadedTexts(texts))
             AnnouncedServer(build_app(api, host), announce).run(sockets=[bound])
         finally:
             toy.close()

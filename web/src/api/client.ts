@@ -20,6 +20,9 @@ import type {
   ScoredPiece,
   Segmentation,
   SummaryBody,
+  TextBody,
+  TextModels,
+  TextReading,
   TokensBody,
   ToyBody,
   ToyStarted,
@@ -146,6 +149,13 @@ export async function attentionHistory(of: "runs" | "models", name: string, afte
   return unpack<AttentionHistory>(
     await transport.request("GET", query(`/api/${of}/${encodeURIComponent(name)}/probes`, { after }), null),
   );
+}
+
+export const textModels = (): Promise<TextModels> => json("GET", "/api/texts");
+
+/** A text in a language model or an encoder: its tokens, attention maps and predictions. */
+export async function readText(model: string, text: string, signal?: AbortSignal): Promise<ArrayBundle<TextReading>> {
+  return unpack<TextReading>(await transport.request("POST", "/api/text", { model, text } satisfies TextBody, signal));
 }
 
 export const toy = (task: ToyBody["task"], seconds: number): Promise<ToyStarted> =>

@@ -406,6 +406,43 @@ export interface AttentionSummary {
   heads: HeadFigures[];
 }
 
+/** A language model or an encoder. */
+export interface TextModel {
+  id: string;
+  name: string;
+  family: string;
+  /** it predicts the next token; otherwise those under masks */
+  generates: boolean;
+  parameters: number;
+  layers: number;
+  heads: number;
+}
+
+export interface TextModels {
+  models: TextModel[];
+}
+
+export interface TextCandidate {
+  piece: string;
+  /** what it adds to the text */
+  text: string;
+  probability: number;
+}
+
+export interface TextPrediction {
+  /** a language model predicts the token after it, an encoder that in its place */
+  position: number;
+  /** most probable first */
+  candidates: TextCandidate[];
+}
+
+/** The arrays are the attention maps, H × L × L, and the routers' probabilities, L × E, in 8 bits, by their taps. */
+export interface TextReading {
+  text: string;
+  tokens: string[];
+  predictions: TextPrediction[];
+}
+
 export interface Run {
   name: string;
   step: number;
@@ -548,6 +585,11 @@ export interface BlockQuery {
 
 export interface SummaryBody {
   trace: string;
+}
+
+export interface TextBody {
+  text: string;
+  model?: string;
 }
 
 export interface ToyBody {

@@ -13,10 +13,11 @@ export const PANELS = [
   "interventions",
   "compare",
   "training",
+  "texts",
 ] as const;
 export type Panel = (typeof PANELS)[number];
 
-export const PANEL_KEYS = "123w4567890-=";
+export const PANEL_KEYS = "123w4567890-=t";
 
 /** Panel names in links made by earlier versions. */
 const FORMER_NAMES = new Map<string, Panel>([

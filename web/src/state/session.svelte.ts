@@ -1,6 +1,6 @@
 // The state of the page: the model, the sentence, its translation and trace, and what is selected.
 import * as api from "../api/client";
-import type { Intervention, Limits, Model, ScoredPiece, Translation } from "../api/types";
+import type { Intervention, Limits, Model, ScoredPiece, TextModel, Translation } from "../api/types";
 import * as address from "./address";
 import type { AttentionKind } from "./attention";
 import { isSpecial } from "../format/words";
@@ -28,6 +28,8 @@ export function errorInfo(failure: unknown): ErrorInfo {
 
 class Session {
   models = $state.raw<Model[]>([]);
+  /** Language models and encoders, which translate nothing. */
+  textModels = $state.raw<TextModel[]>([]);
   limits = $state.raw<Limits>({ characters: 2000, pieces: 512, beam: 16, n_best: 16 });
   view = $state<address.Address>(structuredClone(address.HOME));
   /** The content of the text box, which may not have been translated yet. */
@@ -83,6 +85,7 @@ class Session {
       const found = await api.models();
       this.models = found.models;
       this.limits = found.limits;
+      if (this.hasServer) this.textModels = (await api.textModels()).models;
     } catch (failure) {
       this.error = errorInfo(failure);
       return;
@@ -90,6 +93,7 @@ class Session {
     const [first] = this.model ? examplesOf(this.model) : [];
     // The page opens on a translated sentence.
     if (first && !location.hash.slice(1)) Object.assign(this.view, { panel: "overview", text: first });
+    if (!this.models.length && this.textModels.length) this.view.panel = "texts";
     const given = api.transport.sentence;
     // A file with a model opens links too; one with a single sentence shows nothing else.
     if (given && (this.isStatic || !location.hash.slice(1))) Object.assign(this.view, { ...given, interventions: [] });
