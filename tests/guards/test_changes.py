@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from regard.guards.changes import Change, find_changes, write_note
-from regard.guards.language_pair import find_language_pair
+from regard.guards.language_pair import LanguagePair, find_language_pair
 
 ZH_EN, EN_ZH = find_language_pair("zh", "en"), find_language_pair("en", "zh")
 
@@ -30,3 +32,29 @@ def test_of_other_languages_only_digits_are_compared() -> None:
     pair = find_language_pair("en", "de")
     assert find_changes("It costs 1,234.5 euros, two of them.", "Es kostet 1.234,5 Euro, zwei davon.", pair) == []
     assert find_changes("It costs 12 euros.", "Es kostet 13 Euro.", pair) == [Change("12", "13")]
+
+
+@pytest.mark.parametrize(
+    ("pair", "source", "wrong", "right"),
+    [
+        (ZH_EN, "剂量是551天。", "It is 551 k days.", "It is 551 days."),
+        (ZH_EN, "质量是94141年。", "It is 94,141.", "It is 94,141 years."),
+        (ZH_EN, "我看到了-16摄氏度。", "I saw -16 ° Celt.", "I saw -16 °C."),
+        (
+            EN_ZH,
+            "At 6:30 pm, today he bought 2 minutes.",
+            "6点30分，他今天晚2分钟就买了。",
+            "下午6点30分，他今天买了2分钟。",
+        ),
+        (EN_ZH, "We have £3.", "我们有超过3英镑。", "我们有3英镑。"),
+        (EN_ZH, "It is 11 am.", "是上午11点0", "是上午11点"),
+    ],
+)
+def test_malformed_numbers_and_units_are_changes(pair: LanguagePair, source: str, wrong: str, right: str) -> None:
+    assert find_changes(source, wrong, pair)
+    assert not find_changes(source, right, pair)
+
+
+def test_more_than_is_no_change_where_the_source_says_it() -> None:
+    assert find_changes("It is more than 3 km.", "超过3公里。", EN_ZH) == []
+    assert find_changes("See you at 8 pm.", "晚8点见。", EN_ZH) == []

@@ -13,10 +13,12 @@ from regard.guards.quantities import Quantity, differences, lost_ranges
 from regard.text.cached import cached_by_text
 from regard.text.patterns import lazy_pattern
 
-_APPROXIMATE_ZH = lazy_pattern("[0-9十百千万亿](?:多|余)(?![少数])")  # 30多年: more than 30 years
+# 30多年: more than 30 years
+_APPROXIMATE_ZH = lazy_pattern("[0-9十百千万亿](?:多|余)(?![少数])|(?:超过|超過)(?=[0-9一二三四五六七八九十百千两几])")
 _APPROXIMATE_EN = lazy_pattern(
     r"\b(?:more|over|above|some|about|odd|least|exceed\w*|several|dozens|tens|hundreds|thousands|millions|nearly|almost|"
-    r"late|beyond|upwards?|past|plus|around|roughly|billions)\b|\+|teens|ties\b",
+    r"late|beyond|upwards?|past|plus|around|roughly|billions|than|greater|surpass\w*|top(?:ped|s)?|pass(?:ed|es)?)\b|"
+    r"\+|teens|ties\b",
     re.IGNORECASE,
 )
 _MOST_NAMED = 5  # changes in one note

@@ -28,14 +28,15 @@ _SPEED = lazy_pattern("(?:每小时|每小時|时速|時速)(?:为|是|约|大�
 _PER_SECOND = lazy_pattern("每秒$")
 _CLOCK = lazy_pattern(
     rf"(?:点钟|點鐘|点整|点|點|时(?![候间常代期而段刻差装事])|時)"
-    rf"(?:(?P<half>半)|(?P<quarters>[一两三])刻|过?(?P<minutes>\d{{1,2}}|[零"
+    rf"(?:(?P<half>半)|(?P<quarters>[一两三])刻|过?(?P<minutes>\d{{2}}|\d(?=分)|[零"
     rf"〇]?[{NUMERALS}]{{1,3}})(?P<mark>分(?!之)|(?![{NUMERALS}\d个天年月])))?"
 )
 _LESS = lazy_pattern("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻钟?))(?:到)?$")
 _LESS_AFTER = lazy_pattern("差(?:(?P<minutes>[零一二两三四五六七八九十\\d]{1,3})分钟?|(?P<quarter>一刻))")
+_HOUR_AFTER = "(?=[一二三四五六七八九十两0-9]{1,3} ?(?:[点點:：]|时(?!间)|時(?!間)))"  # 晚8点, but not 晚2分钟
 _OF_THE_DAY = lazy_pattern(
-    "(?P<am>凌晨|清晨|早上|早晨|上午|今早|明早|(?<!最)早(?=[一二三四五六七八九十两0-9]))|(?P<pm>下午|傍晚|午"
-    "后)|(?P<night>晚上|今晚|昨晚|明晚|夜里|半夜|深夜|夜晚|当晚|中午|午夜|(?<!最)晚(?=[一二三四五六七八九十两0-9]))"
+    f"(?P<am>凌晨|清晨|早上|早晨|上午|今早|明早|(?<!最)早{_HOUR_AFTER})|(?P<pm>下午|傍晚|午"
+    f"后)|(?P<night>晚上|今晚|昨晚|明晚|夜里|半夜|深夜|夜晚|当晚|中午|午夜|(?<!最)晚{_HOUR_AFTER})"
 )
 _CENTURY_BEFORE = lazy_pattern(r"(\d+|[一二十]+)世纪$")
 _DECADE = lazy_pattern("年代")
@@ -243,7 +244,7 @@ def _measured(text: str, number: Number, unit: re.Match[str], values: list[float
         not number.certain
         or text[start - 1 : start] == "第"
         or word in _UNITS_OR_COUNTERS
-        or (word == "年" and max(values) >= 1000)
+        or (word == "年" and 1000 <= max(values) < 10_000)
     ):
         readings |= number.readings
     return Quantity(start, stop, frozenset(readings), number.certain, span, units[0], values[0])

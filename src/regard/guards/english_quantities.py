@@ -290,7 +290,8 @@ def _extend(text: str, number: Number) -> Number:
     if scale and word not in ("the", "first", "last", "per", "each", "every", "another", "no", "second"):
         times = _SCALES[scale["word"] or scale["letter"]]
         scaled = {reading("number", value * times) for value in values}
-        readings = scaled if scale["word"] else readings | scaled
+        with_unit = ENGLISH_UNIT.match(text, scale.end()) is not None  # 5 k days; but 5k alone may be a code
+        readings = scaled if scale["word"] or with_unit else readings | scaled
         stop = scale.end() if scale["word"] or not ENGLISH_UNIT.match(text, stop) else stop
         certain = certain or (bool(scale["word"]) and word in ("a", "one", "half"))  # "a k" is no thousand
     return dataclasses.replace(number, stop=stop, readings=frozenset(readings), certain=certain)

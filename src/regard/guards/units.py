@@ -114,7 +114,6 @@ _ALSO = {
     "镑": ("GBP", 1.0),
     "degree": ("celsius", 1.0),
     "度": ("celsius", 1.0),
-    "°": ("celsius", 1.0),
     "分": ("time", 60.0),
 }
 _SYMBOLS: dict[str, list[Unit]] = {}
