@@ -2,6 +2,7 @@
 
     python bench/decode.py                     # small and base, batches of 1 and 64, greedy and beam 4
     python bench/decode.py --size small --repeats 7 --json decode.json
+    python bench/decode.py --size opus-mt      # d 512, 6+6 layers, vocabulary 65,001
     python bench/decode.py --model runs/multi30k-en-de/model
     python bench/decode.py --model zh-en/model --src valid.zh --ref valid.en
 
@@ -30,7 +31,7 @@ import torch
 from interleaved import Work, rates_in_turn, seconds_in_turn
 from peers import build_marian, missing
 from report import Comparison, Report, options
-from workloads import TOY_VOCABULARY, VOCABULARY, config_of, make_tokenizer, multi30k, write_random_model
+from workloads import OPUS_MT, config_of, make_tokenizer, multi30k, write_random_model
 
 from regard.config import DecodeConfig, Precision
 from regard.core.precision import choose_dtype
@@ -188,9 +189,17 @@ class Subject:
 
 def random_subjects(sizes: Sequence[str], folder: Path, real: bool, report: Report) -> Iterator[Subject]:
     """Models with random weights, with sentences of Multi30k if `real` and available."""
+    for size in sizes:
+        path, config = folder / size, config_of(size)
+        tokenizer, sources, length = sentences_of(size, config.tgt_vocab_size, real, report)
+        yield Subject(size, write_random_model(path, config, tokenizer), path, tokenizer, sources, length)
+
+
+def sentences_of(size: str, vocabulary: int, real: bool, report: Report) -> tuple[TokenizerPair, list[Ids], int]:
+    """A tokenizer, sources, and the tokens that each is translated to."""
     files = ("train.en", "train.de", "test_2016_flickr.en", "test_2016_flickr.de")
-    texts = [multi30k(name) if real else None for name in files]
-    vocabulary = VOCABULARY if real else TOY_VOCABULARY
+    # Multi30k has too few words for a vocabulary like OPUS-MT's.
+    texts = [multi30k(name) if real and size != OPUS_MT else None for name in files]
     if None in texts:
         tokenizer, length = make_tokenizer(None, vocabulary), 20 if real else 3
         count = max(COUNTS.values())
@@ -200,10 +209,8 @@ def random_subjects(sizes: Sequence[str], folder: Path, real: bool, report: Repo
         tokenizer = make_tokenizer(train_en + train_de, vocabulary)
         sources = tokenizer.encode_src(test_en)
         length = round(np.mean([len(ids) + 1 for ids in tokenizer.encode_tgt(test_de)]))
-    report.note(f"{'random' if None in texts else 'Multi30k'} sentences, {length} tokens written for each")
-    for size in sizes:
-        path = folder / size
-        yield Subject(size, write_random_model(path, config_of(size), tokenizer), path, tokenizer, sources, length)
+    report.note(f"{size}: {'random' if None in texts else 'Multi30k'} sentences, {length} tokens written for each")
+    return tokenizer, sources, length
 
 
 def trained_subject(path: Path, sentences: Sequence[str]) -> Subject:
@@ -275,7 +282,7 @@ def compare(subject: Subject, counts: dict[int, int], repeats: int, folder: Path
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = options(__doc__)
-    parser.add_argument("--size", choices=["small", "base", "both"], default="both")
+    parser.add_argument("--size", choices=["small", "base", OPUS_MT, "both"], default="both")
     parser.add_argument("--model", type=Path, help="folder of a trained model, instead of random weights")
     parser.add_argument("--src", type=Path, help="with --model: sentences to translate, one per line [Multi30k]")
     parser.add_argument("--ref", type=Path, help="with --model: references, for BLEU [Multi30k]")

@@ -19,8 +19,8 @@ from typing import Any
 from report import Comparison, options, summary
 
 SCRIPTS = (
-    *("hardware", "training_operations", "train", "decode", "decoding_choices"),
-    *("memory", "startup", "scaling", "context"),
+    *("hardware", "training_operations", "train", "decode", "searches", "families"),
+    *("decoding_choices", "memory", "startup", "scaling", "context"),
 )
 HERE = Path(__file__).parent
 

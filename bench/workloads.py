@@ -23,12 +23,17 @@ VOCABULARY, BATCH_TOKENS = 10_000, 4096
 TOY_VOCABULARY, TOY_BATCH_TOKENS = 320, 128
 TOY = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_encoder_layers": 1, "n_decoder_layers": 1}
 # Equal: nn.Transformer applies dropout to attention weights and activations too, with a single rate.
+OPUS_MT = "opus-mt"  # the sizes of OPUS-MT's models
+OPUS_MT_VOCABULARY = 65_001
 DROPOUTS = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
 
 
 def config_of(size: str) -> TransformerConfig:
-    """The config of 'toy' or of a preset."""
-    sizes, vocabulary = (TOY, TOY_VOCABULARY) if size == "toy" else (PRESETS[size], VOCABULARY)
+    """The config of 'toy', of a preset, or of OPUS-MT's models, which are `base` with a large vocabulary."""
+    if size == OPUS_MT:
+        sizes, vocabulary = PRESETS["base"], OPUS_MT_VOCABULARY
+    else:
+        sizes, vocabulary = (TOY, TOY_VOCABULARY) if size == "toy" else (PRESETS[size], VOCABULARY)
     return TransformerConfig(**{**sizes, **DROPOUTS, "src_vocab_size": vocabulary, "tgt_vocab_size": vocabulary})
 
 

@@ -16,8 +16,8 @@ BENCH = Path(__file__).parents[2] / "bench"
 Script = Callable[[str], ModuleType]
 
 SCRIPTS = (
-    *("hardware", "training_operations", "train", "decode", "decoding_choices"),
-    *("memory", "context", "startup", "scaling", "time_to_bleu"),
+    *("hardware", "training_operations", "train", "decode", "searches", "families"),
+    *("decoding_choices", "memory", "context", "startup", "scaling", "time_to_bleu"),
 )
 
 
