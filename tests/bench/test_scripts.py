@@ -16,8 +16,9 @@ BENCH = Path(__file__).parents[2] / "bench"
 Script = Callable[[str], ModuleType]
 
 SCRIPTS = (
-    *("hardware", "training_operations", "train", "decode", "searches", "families"),
+    *("hardware", "training_operations", "train", "decode", "searches"),
     *("decoding_choices", "memory", "context", "startup", "scaling", "time_to_bleu"),
+    pytest.param("families", marks=pytest.mark.slow),
 )
 
 
