@@ -21,6 +21,7 @@ _APPROXIMATE_EN = lazy_pattern(
     r"\+|teens|ties\b",
     re.IGNORECASE,
 )
+_DASHES = ("-", "–", "—", "~", "～")  # "to" may join numbers that are no range: switch from 3D to 2D
 _MOST_NAMED = 5  # changes in one note
 
 
@@ -42,6 +43,7 @@ def find_changes(source: str, translation: str, pair: LanguagePair) -> list[Chan
     missing, added = changed_quantities(source, translation, pair)
     quantities = zip_longest((one.of(source) for one in missing), (one.of(translation) for one in added), fillvalue="")
     changes = [Change(*texts) for texts in quantities] or changed_ranges(source, translation, pair)
+    changes = changes or added_ranges(source, translation, pair)
     approximate = _APPROXIMATE_ZH.search(translation)
     if approximate and pair.knows_words and pair.target is CHINESE and not _APPROXIMATE_EN.search(source):
         changes.append(Change("", approximate[0]))
@@ -63,6 +65,15 @@ def changed_ranges(source: str, translation: str, pair: LanguagePair) -> list[Ch
         return []
     ranges = lost_ranges(pair.find_quantities(source, "source"), pair.find_quantities(translation, "target"))
     return [Change(source[low.start : high.stop], "separate numbers") for low, high in ranges]
+
+
+def added_ranges(source: str, translation: str, pair: LanguagePair) -> list[Change]:
+    """Numbers that a dash joins, but not in the source: "6 p.m." and "4" became "6 p.m.-4"."""
+    if not pair.knows_words or not pair.may_have_quantities(translation, "target"):
+        return []
+    ranges = lost_ranges(pair.find_quantities(translation, "target"), pair.find_quantities(source, "source"))
+    joined = [(low, high) for low, high in ranges if translation[low.stop : high.start].strip() in _DASHES]
+    return [Change("", translation[low.start : high.stop]) for low, high in joined]
 
 
 def changed_negation(source: str, translation: str, pair: LanguagePair) -> Change | None:
