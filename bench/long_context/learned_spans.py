@@ -22,7 +22,7 @@ from regard.data.synthetic import FIRST
 
 SIZES = {
     "full": Size(length=256, rows=16, steps=300, lr=3e-3, evaluation=12),
-    "small": Size(length=64, rows=16, steps=100, lr=5e-3, evaluation=4, d_model=32),
+    "small": Size(length=64, rows=8, steps=100, lr=5e-3, evaluation=4, d_model=32),
     "toy": Size(length=32, rows=2, steps=2, lr=3e-3, evaluation=1),
 }
 PRICES = {"price 2e-5": 2e-5, "price 2e-4": 2e-4, "price 2e-3": 2e-3}
