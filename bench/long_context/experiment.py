@@ -7,7 +7,7 @@ not repeated. Every experiment has
     --only NAME …    some of the settings
     --results FILE   JSON lines [runs/long_context/EXPERIMENT.jsonl]
     --table          print the table of what is there, run nothing
-    --size NAME      full; small: five seeds of all experiments in about an hour of one core; toy: says nothing but that
+    --size NAME      full; small: seconds to half a minute of one core per run; toy: says nothing but that
                      the script works, and needs no data [full]
 """
 
