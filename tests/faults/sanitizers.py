@@ -35,7 +35,8 @@ NOT_HERE = (
 TESTS = (
     *("tests/kernels", "tests/core/test_int8.py", "tests/core/test_residual.py", "tests/core/test_positions.py"),
     *("tests/core/attention/test_short.py", "tests/core/test_feedforward.py", "tests/train/test_loss_kernels.py"),
-    *("tests/decode/test_engine.py", "tests/decode/test_search.py", "tests/decode/test_shortlist.py"),
+    *("tests/decode/test_engine.py", "tests/decode/test_engine_families.py", "tests/decode/test_engine_folder.py"),
+    *("tests/decode/test_engine_searches.py", "tests/decode/test_search.py", "tests/decode/test_shortlist.py"),
 )
 
 
@@ -60,7 +61,7 @@ def runtimes() -> str:
     return ":".join(str(Path(path.strip()).resolve()) for path in found)
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
     """pytest with the instrumented kernels; -s: an error ends the process before pytest shows what it captured."""
     environment = child_environment(
         CXX=str(HERE / "plain_compiler.sh"),
@@ -73,11 +74,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = python_command(
         "-m", "pytest", "-p", "tests.faults.sanitizers", "-p", "no:cacheprovider", "-s", *arguments
     )
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=capture, text=True)
 
 
 if __name__ == "__main__":
     given = sys.argv[1:] or list(TESTS)
-    done = run("-m", "", *given)
-    print(done.stdout, done.stderr, sep="\n")
-    sys.exit(done.returncode)
+    sys.exit(run("-v", "-m", "", *given, capture=False).returncode)
