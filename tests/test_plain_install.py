@@ -58,6 +58,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_size_on_disk() -> None:
+    """At most 130 MB beside the bundled models. Bytecode, which pip writes, is counted as large as its source."""
+    package = ROOT / "src" / "regard"
+    files = {path for path in package.rglob("*") if "bundled" not in path.relative_to(package).parts}
+    for one in closure(sorted(DEPENDENCIES)).values():
+        files |= {Path(str(one.locate_file(file))) for file in one.files or [] if ".." not in file.parts}
+    sizes = [
+        path.stat().st_size * (2 if path.suffix == ".py" else 1)
+        for path in files
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    assert sum(sizes) < 130e6, f"{sum(sizes) / 1e6:.1f} MB"
+    assert sum(sizes) > 50e6, "numpy alone is larger"
+
+
 def run(site: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT / 'src'}", "PYTHONSAFEPATH": "1", **variables}
     python = [sys.executable, "-S", "-X", "utf8"]
