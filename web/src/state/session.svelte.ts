@@ -83,9 +83,10 @@ class Session {
     this.view = address.read(location.hash);
     try {
       const found = await api.models();
+      // Before the models are there: from then on the view is written to the address.
+      if (this.hasServer) this.textModels = (await api.textModels()).models;
       this.models = found.models;
       this.limits = found.limits;
-      if (this.hasServer) this.textModels = (await api.textModels()).models;
     } catch (failure) {
       this.error = errorInfo(failure);
       return;
