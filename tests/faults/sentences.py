@@ -35,6 +35,8 @@ from renderings import (
     plain_forms,
 )
 
+SIGNS = {"$": ("美元", "美金", "dollars"), "€": ("欧元", "euros")}
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -144,6 +146,9 @@ class Generator:
         fact = rf"{number}[ -]?(?:{units}){after}"
         if unit == "公里/小时" or unit.startswith(("km/h", "kilometers per")):
             fact = rf"(?:{fact}|(?:时速|每小时) ?{number} ?(?:公里|千米))"
+        sign = next((sign for sign, names in SIGNS.items() if unit in names), None)
+        if sign:  # $592 is 592 dollars
+            fact = f"(?:{fact}|{re.escape(sign)}{number[number.index(')(?:') + 1 :]})"
         if unit in ("%", "percent") and self.target == "zh":
             bare = number[number.index(")(?:") + 1 :]
             fact = f"(?:{fact}|百分之{bare})"
