@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from regard.guards.chinese import CHINESE
 from regard.guards.language_pair import LanguagePair
@@ -71,7 +72,11 @@ def added_ranges(source: str, translation: str, pair: LanguagePair) -> list[Chan
     """Numbers that a dash joins, but not in the source: "6 p.m." and "4" became "6 p.m.-4"."""
     if not pair.knows_words or not pair.may_have_quantities(translation, "target"):
         return []
-    ranges = lost_ranges(pair.find_quantities(translation, "target"), pair.find_quantities(source, "source"))
+    wanted = [  # 七八: seven or eight
+        one if one.to_next or one.stop != after.start else dataclasses.replace(one, to_next="possible")
+        for one, after in pairwise([*pair.find_quantities(source, "source"), Quantity(-1, -1, frozenset())])
+    ]
+    ranges = lost_ranges(pair.find_quantities(translation, "target"), [*wanted, Quantity(-1, -1, frozenset())])
     joined = [(low, high) for low, high in ranges if translation[low.stop : high.start].strip() in _DASHES]
     return [Change("", translation[low.start : high.stop]) for low, high in joined]
 

@@ -64,7 +64,7 @@ def mark_ranges(text: str, found: list[Quantity]) -> None:
 
 def lost_ranges(source: Sequence[Quantity], target: Sequence[Quantity]) -> list[tuple[Quantity, Quantity]]:
     """The first and last quantity of each range of the source that is no range in the target."""
-    found = [(one, after) for one, after in pairwise(target) if one.to_next or one.stop == after.start]  # 七八
+    found = [(one, after) for one, after in pairwise(target) if one.to_next]
     return [
         (low, high)
         for low, high in pairwise(source)
