@@ -49,6 +49,7 @@ def test_of_other_languages_only_digits_are_compared() -> None:
         (EN_ZH, "We have £3.", "我们有超过3英镑。", "我们有3英镑。"),
         (EN_ZH, "It is 11 am.", "是上午11点0", "是上午11点"),
         (ZH_EN, "下午六点十五分买了4e-6。", "6:15 p.m.-4e-6 he bought.", "At 6:15 p.m. he bought 4e-6."),
+        (EN_ZH, "It takes nine hours.", "要九多小时。", "要九小时。"),
         (EN_ZH, "It is 6–11 km.", "是6公里11公里。", "是6–11公里。"),
         (ZH_EN, "有七八个人。", "There are 7-9 people.", "There are 7-8 people."),
     ],

@@ -15,7 +15,9 @@ from regard.text.cached import cached_by_text
 from regard.text.patterns import lazy_pattern
 
 # 30多年: more than 30 years
-_APPROXIMATE_ZH = lazy_pattern("[0-9十百千万亿](?:多|余)(?![少数])|(?:超过|超過)(?=[0-9一二三四五六七八九十百千两几])")
+_APPROXIMATE_ZH = lazy_pattern(
+    "[0-9二三四五六七八九十百千万亿](?:多|余)(?![少数])|(?:超过|超過)(?=[0-9一二三四五六七八九十百千两几])"
+)
 _APPROXIMATE_EN = lazy_pattern(
     r"\b(?:more|over|above|some|about|odd|least|exceed\w*|several|dozens|tens|hundreds|thousands|millions|nearly|almost|"
     r"late|beyond|upwards?|past|plus|around|roughly|billions|than|greater|surpass\w*|top(?:ped|s)?|pass(?:ed|es)?)\b|"
