@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from regard.cli import doctor
 from regard.core.precision import choose_dtype, takes_int8
 
 
@@ -51,3 +52,52 @@ def test_readable(regard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "bench/train.py" in said.out
     for work in ("training small", "training base"):
         assert sum(line.startswith(work + " ") for line in lines) == 1
+
+
+def test_the_speed_without_torch() -> None:
+    found = doctor.computing_without_torch()
+    assert (found["torch"], found["device"], found["precision"]) == (None, "cpu", None)
+    assert found["threads"] == doctor.usable_cores()
+    assert found["native_kernels"] == (found["no_kernels_reason"] is None)
+    assert found["gflops"]["float32"] > 0
+    assert all(one["why"] and one["tokens_per_second"] > 0 for one in found["expect"])
+    assert not any("training" in one["work"] for one in found["expect"])
+    shown = doctor.readable({**doctor.machine(), **found, **doctor.engine(), "variables": {}, "extras": {}})
+    assert 'pip install "regard[torch]"' in shown
+    assert "those of training need torch" in shown
+
+
+@pytest.mark.parametrize(
+    ("device", "units", "precision", "expected"),
+    [
+        ("cuda", "", "bfloat16", "the GPU has bf16 matrix units"),
+        ("cuda", "", "float32", "the GPU has no bf16 matrix units"),
+        ("cpu", "", "int8", "the CPU has VNNI, and no AMX"),
+        ("cpu", "AMX", "bfloat16", "the CPU has AMX"),
+        ("cpu", "", "float32", "the CPU has neither AMX nor AVX512-BF16"),
+    ],
+)
+def test_why_a_precision_is_chosen(device: str, units: str, precision: str, expected: str) -> None:
+    assert doctor.reason(device, units, precision) == expected
+
+
+def test_where_the_engine_comes_from() -> None:
+    has = {"instruction_sets": ["avx512", "avx2"]}
+    assert doctor.engine_line({"engine": "avx512 1234", **has}) == (
+        "from the package (avx512; this CPU has avx512, avx2)"
+    )
+    assert doctor.engine_line({"engine": "1234", **has}) == "compiled on this machine"
+    missing = {"engine": None, "no_engine_reason": "no compiler", "instruction_sets": []}
+    assert doctor.engine_line(missing) == (
+        "missing: no compiler. Translation runs in numpy, several times slower "
+        "(this CPU has no instruction set of a wheel)"
+    )
+
+
+def test_whether_the_kernels_are_in_use() -> None:
+    found = {"torch": "2", "native_kernels": True, "kernels_not_stored_reason": None, "no_kernels_reason": None}
+    assert doctor.kernels_line(found) == "in use"
+    stored = {**found, "kernels_not_stored_reason": "/cache is read-only"}
+    assert doctor.kernels_line(stored) == "in use, but compiled again by every process: /cache is read-only"
+    refused = {**found, "native_kernels": False, "no_kernels_reason": "switched off"}
+    assert doctor.kernels_line(refused) == "not in use: switched off"

@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 import sacrebleu
+import torch
 
-from regard import __version__
+from regard import TextEncoder, __version__
+from regard.config import BertConfig, DecodeConfig
+from regard.model_folder.atomic import atomic_folder
+from regard.model_folder.folder import ModelDescription, write_model
+from regard.models.build import build_model
 from regard.pipelines.model_translator import ModelTranslator
+from regard.tokenizers.characters import CharacterTokenizer
 
 
 @pytest.fixture
@@ -176,6 +182,41 @@ def test_a_model_that_does_not_translate_takes_no_options_of_translation(
         said = regard("evaluate", "--model", model, *words)
         assert (said.code, said.out) == (2, "")
         assert expected in said.err
+
+
+def test_a_classifier_is_scored_on_the_data_of_a_recipe(
+    regard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_cache: Any
+) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(new_cache(tmp_path / "cache")))
+    tokenizer = CharacterTokenizer.of(["good bad"])
+    config = BertConfig(
+        d_model=8, n_heads=2, d_ff=8, n_layers=1, heads=("classes",), n_labels=2, vocab_size=tokenizer.size
+    )
+    torch.manual_seed(1)
+    weights = {name: parameter.detach().numpy() for name, parameter in build_model(config).named_parameters()}
+    description = ModelDescription(config, DecodeConfig(), "", "", False, tokenizer.files(), labels=("yes", "no"))
+    with atomic_folder(tmp_path / "model") as folder:
+        write_model(folder, description, weights, "")
+    rows = [("good", "yes"), ("bad", "no"), ("go bad", "no"), ("dog", "yes"), ("goad", "no")]
+    (tmp_path / "valid.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(
+        '[model]\nfamily = "bert"\nheads = ["classes"]\n[[data.train]]\nfile = "none.tsv"\n'
+        '[[data.valid]]\nfile = "valid.tsv"\n[train]\nprecision = "float32"\nthreads = 1\n'
+    )
+    given = ("evaluate", "--model", tmp_path / "model", "--recipe", recipe)
+    said = regard(*given, "--json")
+    assert (said.code, said.err) == (0, "")
+    found = json.loads(said.out)
+    assert (found["model"], found["split"]) == (str(tmp_path / "model"), "valid")
+    guesses = TextEncoder(tmp_path / "model").classify([text for text, _ in rows])
+    right = sum(guess.label == label for guess, (_, label) in zip(guesses, rows, strict=True))
+    assert found["scores"]["accuracy"] == pytest.approx(right / len(rows))
+    shown = dict(line.split() for line in regard(*given).out.splitlines())
+    assert shown == {name: f"{value:.4f}" for name, value in found["scores"].items()}
+    said = regard(*given, "--split", "test")
+    assert (said.code, said.out) == (2, "")
+    assert "the recipe has no test data: set data.test" in said.err
 
 
 def test_blank_lines_count(regard: Any, reverse_model: Path, tmp_path: Path) -> None:

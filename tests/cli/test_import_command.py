@@ -1,10 +1,12 @@
-"""`regard import` and `regard export hf`: out to a folder of another library's kind, and in again."""
+"""`regard import` and `regard export`: out to a folder of another library's kind, and in again."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 
 def test_out_and_in_again(regard: Any, make_model: Any, tmp_path: Path) -> None:
@@ -36,3 +38,14 @@ def test_refusals(regard: Any, make_model: Any, tmp_path: Path) -> None:
     assert said.code == 4
     assert "exists already" in said.err
     assert regard("import", model).code == 2
+
+
+def test_to_ctranslate2(regard: Any, make_model: Any, tmp_path: Path) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    model, output = make_model(tmp_path / "model"), tmp_path / "ct2"
+    said = regard("export", "ct2", model, "-o", output, "--quantization", "int8")
+    assert (said.code, said.out, said.err) == (0, f"wrote {output}\n", "")
+    assert ctranslate2.Translator(str(output), compute_type="int8").compute_type.startswith("int8")
+    said = regard("export", "ct2", model, "-o", output)
+    assert (said.code, said.out) == (4, "")
+    assert f"{output} exists already" in said.err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from regard.errors import ConfigError
+from regard.extras import require
 
 
 @click.group("export", short_help="Convert a model to CTranslate2 or Hugging Face format.")
@@ -36,10 +36,7 @@ def ct2(folder: Path, output: Path, quantization: str | None) -> None:
     Examples:
       regard export ct2 runs/mine/model -o mine-ct2 --quantization int8
     """
-    try:
-        import ctranslate2  # noqa: F401
-    except ImportError:
-        raise ConfigError("the ctranslate2 package is not installed: pip install 'regard[ct2]'") from None
+    require("ctranslate2", "regard export ct2")
     from regard.interop.ctranslate2 import export_ctranslate2
 
     export_ctranslate2(folder, output, quantization)

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from regard.cli.outputs import write_output
-from regard.errors import ConfigError, RegardError, RunError
+from regard.errors import ConfigError, RunError
+from regard.extras import require
 from regard.inspect.figure import font_family
 
 SUFFIXES = (".png", ".svg")
@@ -118,12 +119,10 @@ def name_runs(runs: Sequence[Path]) -> list[str]:
 
 def draw(metrics: dict[str, list[dict[str, Any]]], kind: str) -> bytes:
     """The picture as a file's contents."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError:
-        raise RegardError("plotting needs matplotlib, which is not installed: pip install 'regard[plot]'") from None
+    require("matplotlib", "plotting")
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     # Text in an SVG is stored as text, so that it can be searched, copied, and rendered with local fonts.
     style: dict[Any, Any] = {"font.family": font_family(), "font.size": 10, "svg.fonttype": "none"}

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import RegardError
+from regard.extras import require
 
 if TYPE_CHECKING:
     from regard.inspect.maps import AttentionMap
@@ -25,13 +25,10 @@ class Drawing:
 
 def draw_map(shown: AttentionMap, kind: str) -> Drawing:
     """The figure as a file's contents; `kind` is "png" or "svg"."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise RegardError(
-            "figures are drawn with matplotlib, which is not installed: pip install 'regard[plot]'"
-        ) from None
+    require("matplotlib", "drawing a figure")
+    import matplotlib
+    from matplotlib.figure import Figure
+
     style: dict[Any, Any] = {
         "font.family": font_family(),
         "font.size": 9,
