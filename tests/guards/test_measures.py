@@ -68,6 +68,11 @@ def test_numbers_are_written_without_exponents() -> None:
     ]
 
 
+def test_measures_of_other_languages_are_left_to_the_model() -> None:
+    assert find_measures("It is 5 km.", find_language_pair("en", "de")) == []
+    assert [span.of("It is 5 km.") for span in find_measures("It is 5 km.", EN_ZH)] == ["5 km"]
+
+
 def test_units_are_found_at_their_longest() -> None:
     match = CHINESE_UNIT.match("平方公里")
     assert match is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regard.guards.chinese_quantities import find_chinese_quantities, may_have_chinese_quantities
@@ -70,6 +70,42 @@ def find(text: str) -> list[Quantity]:
         ("three point five", "number", 3.5),
         ("20世纪30年代", "decade", 30),
         ("IV+3277194070=IV", "code", "iv+3277194070=iv"),
+        ("http://a.cn/5号", "code", "http://a.cn/5"),
+        ("It is 3/4 full.", "number", 0.75),
+        ("1e400", "code", "1e400"),
+        ("-$5", "USD", -5),
+        ("圆周率是三点一四", "number", 3.14),
+        ("三点五度", "celsius", 3.5),
+        ("百万分之一", "number", 1e-6),
+        ("三百分之一", "number", 1 / 300),
+        ("万分之五", "percent", 0.05),
+        ("百分百确定", "percent", 100),
+        ("one millionth", "number", 1e-6),
+        ("the sixteenth", "number", 16),
+        ("the 19th century", "century", 19),
+        ("the fifth kilometre", "number", 5),
+        ("a second", "time", 1),
+        ("a second look", "number", 2),
+        ("a third", "number", 1 / 3),
+        ("three and a half", "number", 3.5),
+        ("three and a half million", "number", 3.5e6),
+        ("at noon", "clock", 720),
+        ("中午见", "clock", 720),
+        ("daily", "time", 86_400),
+        ("十五点", "clock", 900),
+        ("早上八点", "clock", 480),
+        ("3 o'clock pm", "clock", 900),
+        ("twenty past three", "clock12", 200),
+        ("20 minutes to three", "clock12", 160),
+        ("He walked past three houses.", "number", 3),
+        ("5 degrees Celsius", "celsius", 5),
+        ("50 degrees Fahrenheit", "fahrenheit", 50),
+        ("50 Degrees fahrenheit", "fahrenheit", 50),
+        ("50 FEET", "length", 15.24),
+        ("3 milliamp-hours", "charge", 3),
+        ("十二月", "month", 12),
+        ("三到五点", "clock12", 180),
+        ("one p.m.", "clock", 780),
     ],
 )
 def test_readings(text: str, dimension: str, value: float | str) -> None:
@@ -81,6 +117,8 @@ def test_readings(text: str, dimension: str, value: float | str) -> None:
     "text",
     [
         "一定",
+        "两手空空",
+        "百分之",
         "十分好",
         "万一",
         "一起走吧",
@@ -112,6 +150,11 @@ def test_words_that_need_no_equal(text: str) -> None:
         ("90年代", "the nineties"),
         ("第二个", "the second one"),
         ("三十多年", "more than thirty years"),
+        ("十多个人", "more than ten people"),
+        ("50华氏度", "50 degrees Fahrenheit"),
+        ("百万分之一", "one millionth"),
+        ("九减六", "nine minus six"),
+        ("三分之几", "some of the three parts"),
     ],
 )
 def test_equal(source: str, translation: str) -> None:
@@ -128,6 +171,9 @@ def test_equal(source: str, translation: str) -> None:
         ("下午三点", "three in the morning", 1, 1),
         ("$5", "五元", 1, 1),
         ("-5°C", "5 °C", 1, 1),
+        ("50摄氏度", "50 degrees Fahrenheit", 1, 1),
+        ("百万分之一", "0.01%", 1, 1),
+        ("5公里", "the fifth kilometre", 1, 1),
         ("两个人和两只猫", "two people", 1, 0),
         ("我看书", "I read 20 books.", 0, 1),
     ],
@@ -160,6 +206,7 @@ _CHARACTERS = "一十百半两零〇点分时世纪第几公斤块元天个壹�
 
 
 @given(st.lists(st.sampled_from(_SOME_WORDS.split("|")), max_size=6))
+@example(["one", "p.m."])
 def test_the_quick_look_at_english_overlooks_nothing(words: list[str]) -> None:
     text = " ".join(words)
     assert may_have_english_quantities(text) or not any(one.certain for one in find_english_quantities(text))

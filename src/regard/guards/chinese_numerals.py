@@ -94,8 +94,7 @@ def _read_numerals(text: str, match: re.Match[str]) -> list[Number]:
         whole = max(chinese_values(text[start : decimal.start(1) - 1], None))
         fraction = "".join(str(DIGITS[character]) for character in decimal[1])
         readings = {reading("number", whole + float(f"0.{fraction}"))}
-        is_clock = text[decimal.end() : decimal.end() + 1] == "分"
-        return [Number(start, decimal.end(), frozenset(readings))] if not is_clock else []
+        return [Number(start, decimal.end(), frozenset(readings))]
     rising = len(numerals) > 1 and DIGITS.get(numerals[0], 10) < DIGITS.get(numerals[1], 0)  # 七八, but not 七七
     if rising and _APPROXIMATE.match(text, start) and len(match[0]) <= 3 and match[0][-1:] not in "零〇":
         scale = numerals[2:] or ""

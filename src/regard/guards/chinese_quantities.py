@@ -20,7 +20,7 @@ from regard.text.cached import cached_by_text
 from regard.text.patterns import lazy_pattern
 
 _ANY_NUMERAL = rf"[{NUMERALS}]+"
-_PART_OF = lazy_pattern("(百|千|万|[一二两三四五六七八九十]+|\\d+)分之")
+_PART_OF = lazy_pattern(rf"({_ANY_NUMERAL}|\d+)分之")
 _TENTHS = {"百": ("percent", 1.0), "千": ("percent", 0.1), "万": ("percent", 0.01)}
 _MINUS = lazy_pattern("(?:(?<![A-Za-z0-9_.,)])[-−]|负|負|零下)$")
 _ABOVE = lazy_pattern("零上$")
@@ -41,7 +41,6 @@ _OF_THE_DAY = lazy_pattern(
 _CENTURY_BEFORE = lazy_pattern(r"(\d+|[一二十]+)世纪$")
 _DECADE = lazy_pattern("年代")
 _CENTURY = lazy_pattern("世纪|世紀")
-_MONTH = lazy_pattern("月(?!亮|球|光|经|饼)")
 _HALF_AFTER = lazy_pattern("[个個]半")
 _DECIMALS_AFTER = lazy_pattern(r"([零〇一二两兩三四五六七八九]{1,2}|\d{1,2})(?=$|[，。！？、；,!?高长的左以])")
 _MORE = ("多", "余", "餘", "来", "來")
@@ -129,15 +128,9 @@ def _possible(text: str, found: list[Quantity]) -> list[Quantity]:
 
 def _complete(text: str, number: Number, day: set[str]) -> Quantity:
     """A number with what belongs to it on its left and right."""
-    span = (number.start, number.stop)
     fraction = _PART_OF.match(text, number.start)
     if fraction:
         return _fraction(text, number, fraction)
-    if text[max(number.start - 3, 0) : number.start] in ("百分之", "千分之", "万分之"):
-        scale = text[number.start - 3]
-        dimension, factor = _TENTHS[scale]
-        readings = frozenset(reading(dimension, value * factor) for value in number.values)
-        return Quantity(number.start - 3, number.stop, readings, True, span)
     time = _time(text, number, day)
     if time is not None:
         return time
@@ -220,9 +213,7 @@ def _with_unit(text: str, number: Number) -> Quantity:
     if unit and number.values:
         values = [value + 0.5 for value in number.values] if half else number.values
         return _measured(text, number, unit, values)
-    if _MONTH.match(text, stop) and number.values:
-        readings = {reading("month", value) for value in number.values}
-    elif text[stop - 1].isdigit() and (letters := re.match("[A-Za-z]+", text[stop:])):
+    if text[stop - 1].isdigit() and (letters := re.match("[A-Za-z]+", text[stop:])):
         readings, stop = {("code", text[start : stop + letters.end()].casefold())}, stop + letters.end()
     return Quantity(start, stop, frozenset(readings), number.certain, span)
 

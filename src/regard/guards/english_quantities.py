@@ -16,7 +16,7 @@ from regard.text.patterns import lazy_pattern
 _ORDINALS = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth")
 _MORE_ORDINALS = ("thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth")
 _ORDINAL_VALUES = {word: float(value) for value, word in enumerate((*_ORDINALS, *_MORE_ORDINALS), start=3)}
-_ORDINAL_VALUES |= {"twentieth": 20.0, "thirtieth": 30.0, "hundredth": 100.0, "thousandth": 1000.0}
+_ORDINAL_VALUES |= {"twentieth": 20.0, "thirtieth": 30.0, "hundredth": 100.0, "thousandth": 1000.0, "millionth": 1e6}
 # Words that may stand for a number of the source, but need not.
 _POSSIBLE: dict[str, tuple[float, ...]] = {
     "a": (1,),
@@ -64,7 +64,7 @@ _SCALES |= {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "bn": 1e9}
 _POINT = lazy_pattern(r" point((?: (?:zero|oh|one|two|three|four|five|six|seven|eight|nine)(?![a-z]))+)", re.IGNORECASE)
 _DIGIT_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
-_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "hundredth": 100, "thousandth": 1000}
+_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "hundredth": 100, "thousandth": 1000, "millionth": 1e6}
 _COUNTED = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")  # two thirds
 _FRACTION = lazy_pattern(rf"[ -]({'|'.join(_PARTS)})s?(?![A-Za-z])", re.IGNORECASE)
 _AND_A_PART = lazy_pattern(r" and (?:a half|one half|a quarter|one quarter|three quarters)(?![A-Za-z])", re.IGNORECASE)

@@ -50,11 +50,9 @@ def _is_letter(character: str) -> bool:
     return character.isascii() and character.isalpha()
 
 
-def occurrence(entity: str) -> re.Pattern[str]:
-    """Finds a number or a name, in upper or lower case, singular or plural, but not inside another."""
-    if not entity[0].isalpha():
-        return re.compile(rf"(?<![\d.]){re.escape(entity)}(?!\d)")
-    return re.compile(rf"(?<![A-Za-z]){re.escape(entity)}(?=s?(?![A-Za-z]))", re.IGNORECASE)
+def occurrence(name: str) -> re.Pattern[str]:
+    """Finds a name, in upper or lower case, singular or plural, but not inside another."""
+    return re.compile(rf"(?<![A-Za-z]){re.escape(name)}(?=s?(?![A-Za-z]))", re.IGNORECASE)
 
 
 def repair_numbers(source: str, translation: str, pair: LanguagePair) -> str:

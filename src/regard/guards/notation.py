@@ -143,8 +143,7 @@ def clock_readings(hours: int, minutes: int) -> set[Reading]:
 
 def _scientific(text: str) -> set[Reading]:
     match = _SCIENTIFIC.fullmatch(text.replace("−", "-"))
-    if match is None:
-        return set()
+    assert match is not None
     exponent = (match["e"] or match["ten"] or match["power"]).translate(_SUPERSCRIPTS)
     base = float(match["base"])
     try:

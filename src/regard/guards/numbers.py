@@ -203,13 +203,6 @@ def _with_scale(text: str, start: int, stop: int, value: float) -> tuple[int, in
     return (start, stop, value) if scale is None else (start, scale.end(), round(value * _multiplier(scale[1]), 3))
 
 
-def abbreviated_values(value: float, after: str) -> set[float]:
-    """The values of digits with an abbreviated scale after them: 10 k, 10m, 5bn."""
-    letters = re.match(" ?([A-Za-z]+)", after)
-    times = _SHORT.get(letters[1].lower()) if letters else None
-    return set() if times is None else {value * times}
-
-
 def digits_value(text: str) -> float:
     return float(text.replace(",", ""))
 

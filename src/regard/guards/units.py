@@ -165,12 +165,14 @@ AMOUNT_WORDS = frozenset(
     for form in (word, f"{word}s", f"{word}es")
 )
 AMOUNT_SYMBOL = lazy_pattern(rf"(?<![A-Za-z])(?i:an?|one)[ -]{_SYMBOL}")
+_FOLDED = {name.lower().replace("-", " "): units for name, units in _ENGLISH.items()}
 _ENGLISH_WORDS = [name for name in _ENGLISH if " per " not in name]
+_ENGLISH_WORDS += [name.replace("degree ", "degrees ") for name in _ENGLISH_WORDS if name.startswith("degree ")]
 # After a number in English: 5 kg, 5-kg, five kilograms, 5-year-old, 10 years'
 ENGLISH_UNIT = lazy_pattern(
     rf"[ -]?{_SYMBOL}"
     rf"|[ -](?:of |whole |full |more |long |"
-    rf"solid )?(?P<english>(?i:{_alternatives(_ENGLISH_WORDS)})(?:s|(?<=inch)es)?)"
+    rf"solid )?(?P<english>(?i:(?:{_alternatives(_ENGLISH_WORDS)})(?:s|(?<=inch)es)?))"
     r"(?P<per>[ -](?:(?i:per|an|a|each)[ -](?i:hour|second)))?(?![A-Za-z])"
 )
 _LONG_CHINESE = [
@@ -205,15 +207,8 @@ def chinese_units(match: re.Match[str]) -> list[Unit]:
 
 
 def _find_english(word: str) -> list[Unit]:
-    for form in (word, word.removesuffix("s"), word.removesuffix("es")):
-        for one in (form, form.lower(), form.replace("celsius", "Celsius").replace("fahrenheit", "Fahrenheit")):
-            if one in _ENGLISH:
-                return _ENGLISH[one]
-        words = form.lower().removeprefix("degrees ")
-        if words != form.lower():
-            return _find_english(f"degree {words}")
-    folded = {name.lower(): units for name, units in _ENGLISH.items()}
-    return folded.get(word.lower().removesuffix("s"), [])
+    word = word.lower().replace("degrees ", "degree ")
+    return next(_FOLDED[form] for form in (word, word.removesuffix("s"), word.removesuffix("es")) if form in _FOLDED)
 
 
 def _per(units: list[Unit], period: str) -> list[Unit]:
