@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 from regard.config import CorpusConfig, DataConfig, ViTConfig
 from regard.data.examples import prepare_images
+from regard.data.identity import identity
 from regard.data.images import ImageSet, augment, is_picture, read_folders, read_idx, read_idx_pair, read_image, scaled
 from regard.errors import ConfigError, DataError
 
@@ -78,6 +80,11 @@ def test_files_that_are_not_images(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=words):
             read_image(tmp_path / name, 4, 1)
+    huge = (tmp_path / "whole.png").read_bytes()
+    header = b"IHDR" + struct.pack(">2I", 60_000, 60_000) + huge[24:29]
+    (tmp_path / "huge.png").write_bytes(huge[:12] + header + struct.pack(">I", zlib.crc32(header)) + huge[33:])
+    with pytest.raises(DataError, match=r"huge\.png is too large; reduce the size"):
+        read_image(tmp_path / "huge.png", 4, 1)
     with pytest.raises(ConfigError, match="1, 3 or 4 channels"):
         read_image(tmp_path / "whole.png", 4, 2)
 
@@ -155,6 +162,32 @@ def test_images_with_their_classes(tmp_path: Path) -> None:
         read_idx_pair(tmp_path / "l", tmp_path / "i")
     with pytest.raises(DataError, match="there is no file"):
         read_idx(tmp_path / "none")
+    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+        read_idx(tmp_path)
+
+
+def test_images_that_do_not_fit_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "i").write_bytes(idx(DRAWN.transpose(2, 0, 1)))
+    (tmp_path / "l").write_bytes(idx(np.array([4, 0, 9], np.uint8)))
+    corpus = CorpusConfig(images=str(tmp_path / "i"), labels=str(tmp_path / "l"))
+    model = ViTConfig(image_size=6, patch_size=3, channels=1)
+    assert prepare_images(DataConfig(train=(corpus,)), model).labels == tuple("0123456789")
+    with pytest.raises(DataError, match="the images have more classes than the 2 named ones: a, b"):
+        prepare_images(DataConfig(train=(corpus,), label_names=("a", "b")), model)
+    with pytest.raises(DataError, match=r"are \(1, 6, 6\) .* say \(1, 12, 12\): change model\.image_size"):
+        prepare_images(DataConfig(train=(corpus,)), ViTConfig(image_size=12, patch_size=3, channels=1))
+
+
+def test_a_folder_of_images_is_known_by_its_names_and_contents(tmp_path: Path) -> None:
+    corpus = CorpusConfig(images=str(tmp_path / "all"))
+    (tmp_path / "all" / "cat").mkdir(parents=True)
+    (tmp_path / "all" / "cat" / "a.png").write_bytes(b"one")
+    first = identity(corpus)
+    assert identity(corpus) == first
+    (tmp_path / "all" / "cat" / "a.png").write_bytes(b"two")
+    second = identity(corpus)
+    (tmp_path / "all" / "cat" / "a.png").rename(tmp_path / "all" / "cat" / "b.png")
+    assert len({str(one) for one in (first, second, identity(corpus))}) == 3
 
 
 def test_a_folder_for_each_class(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -95,6 +96,33 @@ def test_a_file_without_an_end_is_refused() -> None:
 def test_a_whole_text_may_be_one_line(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"a" * (MAX_LINE + 1))
     assert len(next(read_lines(tmp_path / "text", max_line=None))) == MAX_LINE + 1
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_files_that_cannot_be_opened(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"folder{suffix}").mkdir()
+    for name, said in (
+        ("absent", f"there is no file {tmp_path}/absent{suffix}"),
+        ("folder", f"{tmp_path}/folder{suffix} is a folder; give a text file"),
+        ("a" * 300, f"{tmp_path}/{'a' * 300}{suffix} cannot be read: File name too long"),
+    ):
+        with pytest.raises(DataError) as raised:
+            next(read_lines(tmp_path / f"{name}{suffix}"))
+        assert str(raised.value) == said
+
+
+def test_zstandard_is_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(DataError, match=r"a\.zst is compressed with Zstandard; .* pip install 'regard\[zstd\]'"):
+        next(read_lines(tmp_path / "a.zst"))
+
+
+def test_the_lines_before_a_line_that_is_too_long_are_read(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("one\ntwo\ntoo long\nfour\n")
+    lines = read_lines(tmp_path / "text", max_line=4)
+    assert [next(lines), next(lines)] == ["one", "two"]
+    with pytest.raises(DataError, match="text, line 3 is longer than"):
+        next(lines)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])

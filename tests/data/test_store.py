@@ -116,6 +116,26 @@ def test_offsets_and_ids_out_of_range_are_refused(tmp_path: Path, name: str, con
         PairStore(tmp_path / "entry")
 
 
+def test_a_store_that_does_not_list_all_of_its_files_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "entry")
+    meta, _ = read_checked(tmp_path / "entry" / "store.json")
+    del meta["sums"]["tgt.offsets"]
+    (tmp_path / "entry" / "store.json").write_bytes(checked(meta))
+    (tmp_path / "entry" / "tgt.offsets").unlink()
+    with pytest.raises(DataError, match=r"tgt\.offsets cannot be read \(No such file or directory\)"):
+        PairStore(tmp_path / "entry")
+
+
+def test_a_writer_names_the_damaged_store_of_a_faster_one(tmp_path: Path) -> None:
+    with PairStoreWriter(tmp_path / "entry", 100, with_text=False, max_tokens=256) as slow:
+        slow.append([[1]], [[2]], [])
+        write(tmp_path / "entry")
+        (tmp_path / "entry" / "src.values").write_bytes(b"other")
+        with pytest.raises(DataError, match=r"src\.values was altered .*; run the command again, and it is set aside"):
+            slow.finish({})
+    assert [path.name for path in tmp_path.iterdir()] == ["entry"]
+
+
 def test_leftovers_of_crashed_processes_are_deleted(tmp_path: Path) -> None:
     abandoned, busy = temporary_cache_folder(tmp_path / "entry"), temporary_cache_folder(tmp_path / "entry")
     for path in (abandoned / "src.values", busy / "src.values"):

@@ -19,16 +19,16 @@ import numpy.typing as npt
 from regard.config import CorpusConfig, DataConfig
 from regard.data.batches import DataPosition
 from regard.data.content_cache import cache_errors, digest, read_entry, set_aside, write_entry
-from regard.data.corpus import check_training, corpus_path, expand, is_part
+from regard.data.corpus import check_training, corpus_path, is_part
 from regard.data.identity import check_unchanged, identity
 from regard.data.lines import MAX_LINE, read_lines
-from regard.data.prepare import Progress, Say, open_store
+from regard.data.prepare import Progress, Say, open_store, ready_tokenizer
 from regard.data.store import STORE_FORMAT, PairStoreWriter
 from regard.errors import ConfigError, DataError
 from regard.model_folder.checked_json import DamagedFileError
 from regard.tokenizers.characters import CharacterTokenizer
 from regard.tokenizers.protocol import Tokenizer, read_tokenizer
-from regard.tokenizers.sentencepiece import SentencePieceModel, SentencePieceTokenizer
+from regard.tokenizers.sentencepiece import SentencePieceTokenizer
 from regard.tokenizers.special_ids import MASK_PIECE
 from regard.tokenizers.training import train_vocabulary
 
@@ -104,7 +104,9 @@ def get_tokenizer(
     if settings.files:
         if len(settings.files) > 1:
             raise ConfigError("a model of one text has one vocabulary: list one file in data.tokenizer.files")
-        return SentencePieceTokenizer(SentencePieceModel(expand(settings.files[0]).read_bytes()), data.lowercase)
+        return SentencePieceTokenizer.from_files(
+            ready_tokenizer(settings.files, data.lowercase).files(), data.lowercase
+        )
     corpora = [identity(corpus) for corpus in data.train]
     determinants: dict[str, Any] = {"format": TEXTS_FORMAT, "corpora": corpora}
     how = {"lowercase": data.lowercase, "tokenizer": dataclasses.asdict(settings), "symbols": list(symbols)}

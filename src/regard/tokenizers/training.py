@@ -129,10 +129,4 @@ def _readable(error: Exception, vocab_size: int, character_coverage: float) -> C
             f"different characters within character_coverage = {character_coverage}, and with the bytes and "
             f"special pieces they need {least} pieces; set vocab_size to {least} or more, or lower character_coverage"
         )
-    larger = re.search(r"[Vv]ocabulary size (?:is )?too high.*?<= (\d+)", message)
-    if larger:
-        return ConfigError(
-            f"data.tokenizer.vocab_size = {vocab_size} is too large for so little text; "
-            f"the largest possible is {larger[1]}"
-        )
     return ConfigError(f"SentencePiece could not learn a vocabulary of {vocab_size} pieces: {message}")
