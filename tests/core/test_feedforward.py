@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import FeedForwardKind
-from regard.core.feedforward import FeedForward, relu_dropout
+from regard.core.feedforward import FeedForward, activate, relu_dropout
 from regard.core.taps import record
 from regard.kernels.loader import library
 from regard.kernels.training import TRAINING
@@ -156,3 +156,8 @@ def test_in_blocks_it_is_the_same_network_with_the_same_dropout_in_both_passes(k
     torch.testing.assert_close(out, again, rtol=0, atol=1e-12)
     for one, other in zip(grads, torch.autograd.grad(again.sum(), [x, *whole.parameters()]), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(AssertionError, match="'tanh'"):
+        activate("tanh", X)  # type: ignore[arg-type]

@@ -272,3 +272,10 @@ def test_the_report_adds_up() -> None:
 def test_mixtures_are_found_by_their_path() -> None:
     model = nn.ModuleDict({"first": mixture(), "second": nn.ModuleList([mixture()])})
     assert list(mixtures(model)) == ["first", "second.0"]
+
+
+def test_an_unknown_gate_is_refused() -> None:
+    router = next(module for module in mixture().modules() if isinstance(module, Router))
+    router.gate = "tanh"  # type: ignore[assignment]
+    with pytest.raises(AssertionError, match="'tanh'"):
+        router.affinity(X)

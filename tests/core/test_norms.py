@@ -75,3 +75,8 @@ def test_statistics_of_bf16_input_are_better_than_bf16(kind: str) -> None:
 def test_build_norm() -> None:
     assert isinstance(build_norm("layernorm", 4), LayerNorm)
     assert isinstance(build_norm("rmsnorm", 4), RMSNorm)
+
+
+def test_an_unknown_norm_is_refused() -> None:
+    with pytest.raises(AssertionError, match="'batchnorm'"):
+        build_norm("batchnorm", 8)  # type: ignore[arg-type]

@@ -273,3 +273,8 @@ def test_another_theta_gives_other_frequencies() -> None:
     angle = 3 * 100.0**-0.5
     first = x[0, 0, 3, 1] * math.cos(angle) - x[0, 0, 3, 3] * math.sin(angle)
     torch.testing.assert_close(out[0, 0, 3, 1], first, rtol=0, atol=1e-12)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(AssertionError, match="'spiral'"):
+        build_positions("spiral", 8, 2, 10, two_sided=True)  # type: ignore[arg-type]

@@ -56,3 +56,8 @@ def test_auto_selects_int8_with_vnni_and_without_amx(monkeypatch: pytest.MonkeyP
 
 def test_with_int8_the_dtype_between_products_is_that_of_auto() -> None:
     assert choose_dtype("int8", CPU) == choose_dtype("auto", CPU)
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    with pytest.raises(AssertionError, match="'float8'"):
+        choose_dtype("float8", CPU)  # type: ignore[arg-type]

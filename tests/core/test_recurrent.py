@@ -154,3 +154,10 @@ def test_gates_are_in_pytorchs_order() -> None:
         _, (h, c) = recurrence.run(recurrence.inputs(torch.zeros(1, 1, 1, dtype=torch.float64)), (kept, kept))
         close(c, torch.tensor([[expected]], dtype=torch.float64))
         close(h, torch.tanh(c))
+
+
+def test_an_unknown_cell_is_refused() -> None:
+    cell = Recurrence("rnn", 3, 4)
+    cell.kind = "mgu"  # type: ignore[assignment]
+    with pytest.raises(AssertionError, match="'mgu'"):
+        cell.run(torch.zeros(1, 2, 4), cell.start(torch.zeros(1, 4)))

@@ -53,3 +53,8 @@ def test_all_workers_get_sentences_of_the_same_lengths() -> None:
 
 def test_a_sentence_as_long_as_the_others_together_is_one_workers_share() -> None:
     assert share_batches([5, 5, 30, 5, 5, 5, 5], 1_000, 2) == [[2], [0, 1, 3, 4, 5, 6]]
+
+
+def test_workers_need_a_budget() -> None:
+    with pytest.raises(ConfigError, match="batch_tokens = 0 is too small; the least is 1"):
+        share_batches([1], 0, 2)

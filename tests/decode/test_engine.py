@@ -22,9 +22,9 @@ from regard.decode.engine import NUMBER_FORMATS, Engine, NumberFormat
 from regard.decode.engine_positions import PositionTable
 from regard.decode.engine_shape import shape_of
 from regard.decode.hypotheses import Hypothesis
-from regard.decode.model_engine import SteppedEngine, build_engine
+from regard.decode.model_engine import SteppedEngine, build_engine, build_searcher, engine_refusal
 from regard.decode.search import pad_sources, search
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
 from regard.kernels.loader import library
 from regard.models.transformer import Transformer
 from regard.tokenizers.special_ids import BOS, EOS, PAD
@@ -354,3 +354,41 @@ def test_odd_sizes(form: NumberFormat) -> None:
     with torch.inference_mode():
         expected, found = model.step(tokens_R, model.begin(src_BM, 2)), engine.step(tokens_R, engine.begin(src_BM, 2))
     torch.testing.assert_close(found, expected, atol=TOLERANCE[form], rtol=0)
+
+
+def test_damaged_weights_have_no_scores() -> None:
+    model = make_model()
+    model.get_parameter("decoder.0.cross.qkv.bias")[-1] = torch.nan
+    with pytest.raises(RegardError, match="NaN or infinity at target token 1"):
+        engine_of(model).score([[5, EOS]], [[6]])
+
+
+def test_weights_of_heads_that_the_decoder_does_not_have() -> None:
+    engine = engine_of(make_model())
+    assert engine.score([], []) == []
+    with pytest.raises(ValueError, match=r"the weights of the heads are \(2, 3\); the decoder has \(2, 4\)"):
+        engine.score([[5, EOS]], [[6]], head_weights=np.ones((2, 3), np.float32))
+
+
+def test_every_sample_has_its_seed() -> None:
+    engine = engine_of(make_model())
+    how: dict[str, Any] = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "n_samples": 1, "max_lengths": [4]}
+    with pytest.raises(ConfigError, match="there are 1 sentences but 2 seeds; give one each"):
+        engine.sample([[5, EOS]], seeds=[1, 2], length_penalty=0.6, **how)
+
+
+def test_weights_in_another_type_are_refused() -> None:
+    model = make_model()
+    weights = {name: parameter.numpy() for name, parameter in model.named_parameters()}
+    weights["tgt_embedding.weight"] = weights["tgt_embedding.weight"].astype(np.float16)
+    engine_of(model)  # or else the test is skipped
+    with pytest.raises(ConfigError, match=r"takes weights in float32, bf16 and int8, and .* is in float16"):
+        Engine(model.config, weights, "float32")
+
+
+def test_the_engine_searches_for_a_model_of_the_cpu() -> None:
+    model = make_model()
+    engine_of(model)  # or else the test is skipped
+    assert isinstance(build_searcher(model, "float32"), Engine)
+    assert engine_refusal(model) is None
+    assert engine_refusal(model.to("meta")) == "the engine runs on the CPU only, and the model is on meta"

@@ -272,3 +272,12 @@ def test_an_empty_batch_is_searched() -> None:
     engine = engine_of(make_model(1))
     assert search(engine, [], DecodeConfig(), CPU) == []
     assert engine.beam_search([], beam=2, length_penalty=0.6, max_lengths=[]) == []
+
+
+def test_unknown_methods_and_missing_translations_are_refused() -> None:
+    engine, how = engine_of(make_model(1)), DecodeConfig()
+    with pytest.raises(ConfigError, match="there are 2 sources but 1 translations; give one each"):
+        engine_score(engine, [[5], [6]], [[7]], how)
+    object.__setattr__(how, "method", "diverse")  # past the check of the settings
+    with pytest.raises(AssertionError, match="'diverse'"):
+        search(engine, [[5]], how, CPU)

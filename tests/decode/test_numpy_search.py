@@ -112,3 +112,15 @@ def test_repeating_tokens() -> None:
     assert repeating_tokens([1, 2, 3, 1, 2], 3) == [3]
     assert repeating_tokens([1, 2], 3) == []
     assert repeating_tokens([4, 5], 1) == [4, 5]
+
+
+def test_damaged_weights_have_no_scores() -> None:
+    _, plain = make_models()
+    plain.weights["tgt_embedding.weight"] = np.full_like(plain.weights["tgt_embedding.weight"], np.nan)
+    with pytest.raises(RegardError, match="produced NaN or infinity at target token 1"):
+        numpy_scores(plain, [[5]], [[6]], DecodeConfig())
+
+
+def test_experts_are_not_computed() -> None:
+    with pytest.raises(ConfigError, match="mixtures of experts are not computed in numpy"):
+        NumpyTransformer(TransformerConfig(ffn="moe"), {})

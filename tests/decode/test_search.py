@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from regard.config import DecodeConfig
 from regard.decode.beam import beam_search
+from regard.decode.cancellable import Cancellable
+from regard.decode.engine_control import SearchCancelled, SearchControl
+from regard.decode.hypotheses import length_penalty_divisor
 from regard.decode.search import pad_sources, search
 from regard.errors import ConfigError
 from regard.tokenizers.special_ids import EOS, PAD
@@ -95,3 +98,23 @@ def test_samples_of_equal_sources_differ(bench: Any) -> None:
     found = search(table(bench), [[5, 6]] * 6, how, CPU)
     assert len({best[0].ids for best in found}) > 3
     assert search(table(bench), [[5, 6]] * 6, how, CPU) == found
+
+
+def test_a_model_that_can_be_cancelled_is_otherwise_the_model(bench: Any) -> None:
+    model, control = table(bench, longest=9), SearchControl()
+    wrapped = Cancellable(model, control)
+    src_BM, tgt_BL = bench.pad([[5, 6], [7]]), torch.tensor([[1, 5], [1, 8]])
+    assert wrapped.longest_target == 9
+    torch.testing.assert_close(wrapped(src_BM, tgt_BL), model(src_BM, tgt_BL), rtol=0, atol=0)
+    control.cancel()
+    with pytest.raises(SearchCancelled):
+        wrapped.begin(src_BM, 3)
+
+
+def test_unknown_methods_and_rules_are_refused(bench: Any) -> None:
+    how = DecodeConfig()
+    object.__setattr__(how, "method", "diverse")  # past the check of the settings
+    with pytest.raises(AssertionError, match="'diverse'"):
+        search(table(bench), [[5]], how, CPU)
+    with pytest.raises(AssertionError, match="'none'"):
+        length_penalty_divisor(3, 0.6, "none")  # type: ignore[arg-type]

@@ -235,3 +235,13 @@ def test_a_shortlist_of_another_model_is_refused(random_model: Any, reverse: Mod
     write_shortlist(folder, b"nonsense")
     with pytest.raises(ModelFolderError, match=f"{SHORTLIST} is not a shortlist"):
         load_shortlist(folder, size)
+
+
+def test_a_restricted_model_restricts_whole_targets_too() -> None:
+    model = make_model()
+    restricted = Restricted(model, tokens({7, 20}))
+    assert restricted.longest_target == model.longest_target
+    src_BM, tgt_BL = pad_sources([[5, 6]], CPU), torch.tensor([[BOS, 7, 20]])
+    found, whole = restricted(src_BM, tgt_BL), model(src_BM, tgt_BL)
+    assert torch.equal(found[..., [7, 20]], whole[..., [7, 20]])
+    assert (found[..., 21:] == -torch.inf).all()

@@ -79,3 +79,19 @@ def test_what_is_no_folder(folder: Path) -> None:
     ):
         with pytest.raises(ModelFolderError, match=message):
             check_folder(path)
+
+
+def test_a_file_whose_reading_fails() -> None:
+    """The memory of this process, where nothing is at the address 0."""
+    message = refused_by_reading(Path(f"/proc/{os.getpid()}"), "mem")
+    assert message == f"/proc/{os.getpid()}/mem cannot be read: Input/output error"
+
+
+def refused_by_reading(folder: Path, name: str) -> str:
+    messages = set()
+    for read in (digest_of, lambda folder, name: read_file(folder, name, 100)):
+        with pytest.raises(ModelFolderError) as caught:
+            read(folder, name)
+        messages.add(str(caught.value))
+    [message] = messages
+    return message

@@ -16,10 +16,13 @@ from safetensors.torch import load_file, save_file
 from regard.errors import ModelFolderError
 from regard.model_folder.weights import (
     StoredAs,
+    StoredTensor,
     check_types,
     from_bfloat16,
     from_int8,
+    header_of,
     read_header,
+    read_tensor,
     read_weights,
     to_bfloat16,
     to_int8,
@@ -232,3 +235,33 @@ def test_every_type_that_torch_writes(tmp_path: Path) -> None:
         assert found[str(kind)].dtype == (given[str(kind)].numpy().dtype if kept else np.float32)
         np.testing.assert_array_equal(found[str(kind)], [0, 1, 3])
     np.testing.assert_array_equal(found["torch.bool"], [False, True, True])
+
+
+def test_an_unknown_format_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="'int4'"):
+        write_weights(tmp_path / "w", some_weights(), "int4")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"^w: .*No such file or directory"):
+        write_weights(tmp_path / "absent" / "w", some_weights())
+
+
+def test_a_file_that_ends_within_a_tensor(tmp_path: Path) -> None:
+    (tmp_path / "w").write_bytes(bytes(12))
+    with (
+        (tmp_path / "w").open("rb") as file,
+        pytest.raises(ModelFolderError, match=r"w is damaged: it ends within 'a'; copy the folder again"),
+    ):
+        read_tensor(file, 4, StoredTensor("F32", (4,), 0, 16), "a", tmp_path / "w")
+
+
+def test_a_file_whose_reading_fails() -> None:
+    """The memory of this process, where nothing is at the address 0: an input/output error."""
+    path = Path("/proc/self/mem")
+    with path.open("rb") as file:
+        with pytest.raises(ModelFolderError, match=r"^/proc/self/mem cannot be read: Input/output error"):
+            header_of(file, path)
+        with pytest.raises(ModelFolderError, match=r"^/proc/self/mem cannot be read: Input/output error"):
+            read_tensor(file, 0, StoredTensor("F32", (4,), 0, 16), "a", path)

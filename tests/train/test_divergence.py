@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from regard.data.toy import toy_pairs
 from regard.errors import TrainingDiverged
 from regard.model_folder.folder import read_weights
 from regard.train.launch import resume, start
+from regard.train.loop import Trainer
 from regard.train.run_folder import RunFolder
 
 TOO_FAST = ("train.lr=1e30", "train.warmup_steps=1")
@@ -65,3 +68,12 @@ def test_nan_weights_are_not_saved(toy_run: Any, folder: RunFolder, heard: Any) 
     with pytest.raises(TrainingDiverged, match="step 1: some weights are NaN or infinite"):
         start(toy_run("train.lr=1e300", "train.warmup_steps=1", "train.checkpoint_every=1"), folder, heard)
     assert folder.saved_steps() == []
+
+
+def test_a_gradient_that_is_infinite_ends_the_run(make_trainer: Callable[..., Trainer]) -> None:
+    """The loss is finite; a hook damages the gradient of one weight."""
+    trainer = make_trainer()
+    next(iter(trainer.names)).register_hook(lambda gradient: gradient * torch.inf)
+    with pytest.raises(TrainingDiverged, match=r"^step 1: the loss is \d\.\d+, the gradient norm (nan|inf)\. "):
+        trainer.train()
+    assert trainer.folder.saved_steps() == []

@@ -456,3 +456,19 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:
         pass
     with folder.locked():  # and it is free again
         pass
+
+
+def test_a_run_from_a_model_that_has_no_checkpoint_yet_starts_from_it_again(
+    toy_run: Any, folder: RunFolder, tmp_path: Path, heard: Any, contents: Contents
+) -> None:
+    start(toy_run("train.max_steps=2"), RunFolder(tmp_path / "first"), heard)
+    settings = (f"train.init_from={tmp_path / 'first' / 'model'}", "train.max_steps=2", "train.ema=0.5")
+    start(toy_run(*settings), folder, heard)
+    bare = RunFolder(tmp_path / "bare")
+    bare.path.mkdir()
+    bare.config.write_bytes(folder.config.read_bytes())
+    resume(toy_run(*settings), bare, heard)
+    said = [message for message in heard.messages if message.startswith("initialised ")]
+    assert len(said) == 2
+    assert not said[0].startswith("initialised 0 of ")
+    assert contents(bare.model) == contents(folder.model)

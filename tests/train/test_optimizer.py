@@ -106,3 +106,11 @@ def test_an_optimizer_restored_goes_on_as_before(kind: OptimizerKind) -> None:
         step(other_names, other, number)
     for one, copy in zip(names, other_names, strict=True):
         assert torch.equal(one, copy)
+
+
+def test_unknown_schedules_and_optimizers_are_refused() -> None:
+    assert learning_rate(1, "linear", 1.0, 4, 10) == 0.25  # type: ignore[arg-type]  # all warm up alike
+    with pytest.raises(AssertionError, match="'linear'"):
+        learning_rate(4, "linear", 1.0, 4, 10)  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match="'sgd'"):
+        build_optimizer("sgd", nn.Linear(2, 2).parameters(), (0.9, 0.98), 1e-9, 0.0)  # type: ignore[arg-type]

@@ -217,3 +217,12 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_a_probe_that_cannot_be_drawn_is_refused(text: str, pieces: int, make_trainer: Callable[..., Any]) -> None:
     with pytest.raises(ConfigError, match=rf"train\.probes\[1\] = .* has {pieces} tokens"):
         make_trainer(f"train.probes=['a', '{text}']")
+
+
+def test_an_altered_history_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "probes.safetensors"
+    content = encode(made_up(0, 5))
+    altered = content[:-1] + bytes([content[-1] ^ 1])
+    path.write_bytes(altered)
+    with pytest.raises(RunError, match="it was altered or damaged: it does not match its checksum"):
+        read_history(path)

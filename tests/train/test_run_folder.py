@@ -10,6 +10,7 @@ import pytest
 
 from regard.config import RunConfig
 from regard.errors import RunError
+from regard.model_folder.checked_json import DamagedFileError
 from regard.train.run_folder import RunFolder
 
 
@@ -114,3 +115,13 @@ def test_metrics_of_somebody_else_are_left_out(folder: RunFolder) -> None:
     assert folder.read_metrics() == [report]
     folder.drop_metrics_after(2)
     assert folder.read_metrics() == []
+
+
+def test_fingerprints_without_their_checksum(folder: RunFolder) -> None:
+    assert folder.read_corpora() == {}
+    folder.corpora.write_text('{"train": []}', "utf-8")
+    with pytest.raises(DamagedFileError, match=r"corpora\.json was altered or damaged: its checksum is missing"):
+        folder.read_corpora()
+    folder.corpora.write_text("[" * 100_000, "utf-8")
+    with pytest.raises(DamagedFileError, match=r"corpora\.json "):
+        folder.read_corpora()

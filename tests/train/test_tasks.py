@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import math
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -24,14 +25,19 @@ from regard.data.batches import DataPosition
 from regard.data.examples import Shuffled
 from regard.data.texts import Windows, cut_evenly
 from regard.errors import ConfigError, DataError
+from regard.model_folder.atomic import default_cache
 from regard.model_folder.folder import read_description
 from regard.tokenizers.characters import CharacterTokenizer
+from regard.tokenizers.sentencepiece import SentencePieceTokenizer
+from regard.tokenizers.training import train_vocabulary
 from regard.train.evaluate import evaluate_model
 from regard.train.launch import resume, start
 from regard.train.masked_lm_task import IGNORED, Masker
 from regard.train.model_card import model_card
 from regard.train.reports import ValidationReport
 from regard.train.run_folder import RunFolder
+from regard.train.span_corruption_task import sentinels_of
+from regard.train.tasks import build_task, prepare_run
 
 TRAIN: dict[str, Any] = {
     "max_steps": 12, "batch_tokens": 96, "lr": 1e-2, "warmup_steps": 2, "validate_every": 4, "log_every": 4,
@@ -421,3 +427,45 @@ def test_validation_windows_are_from_all_over() -> None:
     cut = cut_evenly(np.arange(100, dtype=np.uint16), 10, 4)
     assert [int(window[0]) for window in cut] == [0, 30, 60, 90]
     assert torch.tensor(cut[0]).dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("gpt", r"^\d+ windows, the first '"),
+        ("bert", r"^\d+ windows, the first '"),
+        ("t5", r"^\d+ windows, the first '"),
+        ("recall", r"^\d+ examples of (16|24) tokens$"),
+        ("bert classes", r"^\d+ examples$"),
+        ("vit", r"^\d+ examples$"),
+    ],
+)
+def test_a_batch_is_described_for_errors(kind: str, said: str, make: Make, heard: Any) -> None:
+    run, prepared = prepare_run(make(kind), default_cache(), heard.message)
+    task = build_task(run, prepared, torch.device("cpu"), heard.message)
+    batch, _ = next(iter(task.batches(DataPosition())))
+    assert re.search(said, task.describe_batch(batch))
+    assert task.tokens_per_epoch > 0
+
+
+def test_what_has_no_data_is_not_measured(make: Make, folder: Path, tmp_path: Path, heard: Any) -> None:
+    run = make("gpt", max_steps=1)
+    start(run, RunFolder(tmp_path / "gpt"), heard)
+    with pytest.raises(ConfigError, match=r"the recipe has no test data: set data\.test"):
+        evaluate_model(tmp_path / "gpt" / "model", run, "test", heard.message)
+
+
+def test_vocabularies_without_the_tokens_of_a_task_are_refused() -> None:
+    letters = CharacterTokenizer("ab")
+    with pytest.raises(ConfigError, match=r"no <extra_id_0>, <extra_id_1> … sentinel tokens; let Regard train one"):
+        sentinels_of(letters)
+    with pytest.raises(ConfigError, match=r"no \[MASK\] token; let Regard train one"):
+        Masker(SentencePieceTokenizer(train_vocabulary(["a small dog"] * 4, "bpe", 280)), False, [], 0.15)
+
+
+def test_recall_longer_than_the_model(make: Make, tmp_path: Path, heard: Any) -> None:
+    run = make("recall")
+    run = dataclasses.replace(run, model=dataclasses.replace(run.model, max_positions=20))
+    with pytest.raises(ConfigError, match="data has examples of length = 24, but the model takes 20 tokens"):
+        start(run, RunFolder(tmp_path / "run"), heard)
+    assert not (tmp_path / "run").exists()

@@ -314,7 +314,3 @@ def check_version(folder: Path, content: Any) -> None:
 def digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def load_json(path: Path) -> Any:
-    return parse_file(read_file(path.parent, path.name, MOST_TEXT), path)

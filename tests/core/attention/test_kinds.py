@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -424,3 +425,30 @@ def test_more_global_tokens_than_a_text_has_take_no_memory() -> None:
     attention = build_attention(config, 8, 2, "decoder")
     cache = attention.new_cache(1, 16, torch.zeros(1))
     assert cache.early.k_RHTK.shape[2] == 16
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    other: Any = SimpleNamespace(kind="other", roles=(ENCODER,))
+    with pytest.raises(AssertionError, match="kind='other'"):
+        build_attention(other, D, H, ENCODER)
+
+
+def test_an_attention_to_few_keys_takes_no_bias_on_the_scores() -> None:
+    x_BLD = torch.randn(1, 4, D)
+    for config in (WindowAttentionConfig((2,)), LinformerConfig(length=4, projected_length=2)):
+        with pytest.raises(ValueError, match="need full or blockwise attention"):
+            build_attention(config, D, H, ENCODER)(x_BLD, bias=torch.zeros(4, 4))
+
+
+def test_linformer_takes_a_mask_of_padding_only() -> None:
+    made, x_BLD = build_attention(LinformerConfig(length=4, projected_length=2), D, H, ENCODER), torch.randn(1, 4, D)
+    assert made(x_BLD, mask=padding_mask(torch.ones(1, 4, dtype=torch.int64), 0)).shape == (1, 4, D)
+    for mask in (CausalMask(4, 4), causal_mask(4, 4)):
+        with pytest.raises(ValueError, match="it takes a mask of padding, and no other"):
+            made(x_BLD, mask=mask)
+
+
+def test_more_tokens_than_the_blocks_have_are_refused() -> None:
+    made = build_attention(BlockAttentionConfig(length=8, n_blocks=4), D, H, ENCODER)
+    with pytest.raises(ValueError, match="9 tokens, but the blocks of this model's attention end at 8"):
+        made(torch.randn(1, 9, D))

@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regard.config.attention import SparseAttentionConfig
 from regard.core.attention.adaptive_span import Past
 from regard.core.attention.block import ShiftedBlocks
 from regard.core.attention.blockwise import plan_blocks
+from regard.core.attention.build import build_attention
 from regard.core.attention.chunks import Plan
 from regard.core.attention.patterns import Everything, Pattern, Union, plan_by_positions, plan_for, seen
-from regard.core.attention.sparse import Fixed, Strided
+from regard.core.attention.sparse import Fixed, Strided, build_pattern
 from regard.core.attention.window import Window
 
 SMALL = st.integers(1, 5)
@@ -99,3 +101,12 @@ def test_blocks_cover_full_attention(data: st.DataObject, keys: int, causal: boo
 def test_by_hand(pattern: Pattern, query: int, keys: list[int]) -> None:
     positions = torch.arange(10)
     assert pattern.sees(positions[:, None], positions)[query].nonzero().squeeze(1).tolist() == keys
+
+
+def test_unknown_patterns_and_combinations_are_refused() -> None:
+    with pytest.raises(AssertionError, match="'dilated'"):
+        build_pattern("dilated", 4, 1)  # type: ignore[arg-type]
+    config = SparseAttentionConfig()
+    object.__setattr__(config, "combine", "tokens")  # past the check of the settings
+    with pytest.raises(AssertionError, match="'tokens'"):
+        build_attention(config, 12, 3, "decoder")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 
 from regard.errors import ModelFolderError
+from regard.interop.huggingface.bert import read_ids, rename_norms
+from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceTensors
 from regard.interop.huggingface.imports import import_folder
 from regard.model_folder.folder import read_description
 from regard.models.bert import Bert
@@ -201,3 +205,31 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     (tmp_path / "hf" / "tokenizer.json").unlink()
     with pytest.raises(ModelFolderError, match=r"it has no vocab\.txt"):
         import_folder(tmp_path / "hf", tmp_path / "ours")
+
+
+def test_norms_with_both_names_and_ids_that_are_no_numbers_are_refused() -> None:
+    names = ("LayerNorm.gamma", "LayerNorm.weight")
+    tensors = HuggingFaceTensors({f"a.{name}": np.zeros(1) for name in names}, Path("x"))
+    with pytest.raises(ModelFolderError, match=r"x: the weights have some norm both as LayerNorm\.gamma and as Layer"):
+        rename_norms(tensors)
+    for number in ("1", 1.0, True):
+        config = HuggingFaceConfig({"vocab": {"a": 0, "b": number}}, Path("tokenizer.json"))
+        with pytest.raises(ModelFolderError, match=r"^tokenizer\.json: model\.vocab must give each piece a whole"):
+            read_ids(config)
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_an_output_of_its_own_is_refused(tmp_path: Path, name: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    save(tmp_path / "hf", "BertForMaskedLM")
+    path = tmp_path / "hf" / "model.safetensors"
+    tensors = load_file(path)
+    copied = tensors[{"weight": "bert.embeddings.word_embeddings.weight", "bias": "cls.predictions.bias"}[name]]
+    output = f"cls.predictions.decoder.{name}"
+    save_file({**tensors, output: copied + 1}, path)
+    with pytest.raises(ModelFolderError, match=rf"the output has a separate {name} \({re.escape(output)}\)"):
+        import_folder(tmp_path / "hf", tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+    save_file({**tensors, output: copied.clone()}, path)  # a copy is no output of its own
+    import_folder(tmp_path / "hf", tmp_path / "ours")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import re
 from pathlib import Path
@@ -13,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard.errors import ModelFolderError
-from regard.interop.huggingface.folder import HuggingFaceFolder, HuggingFaceTensors
+from regard.errors import DataError, ModelFolderError
+from regard.interop.huggingface.folder import HuggingFaceConfig, HuggingFaceFolder, HuggingFaceTensors
 from regard.interop.huggingface.imports import import_folder
 from regard.model_folder.folder import CARD, read_weights
 
@@ -212,6 +213,7 @@ def test_damaged_folders(marian_folder: Any, tmp_path: Path, name: str, content:
         ({"encoder_layers": 3}, r"have no model\.encoder\.layers\.2"),
         ({"vocab_size": 20}, "vocab_size is 20, but the list of source pieces"),
         ({"decoder_start_token_id": 900}, "decoder_start_token_id = 900, but token ids go from 0 to"),
+        ({"d_model": 33}, "d_model = 33 is odd; Regard imports even sizes only"),
         ({"d_model": 16}, r"has the shape \(32, 32\), but config\.json implies \(16, 16\)"),
     ],
 )
@@ -274,3 +276,94 @@ def test_the_model_card(marian_folder: Any, tmp_path: Path) -> None:
     card = (tmp_path / "ours" / CARD).read_text("utf-8")
     assert "# opus" in card
     assert "en → ne" in card
+
+
+@pytest.mark.parametrize(
+    ("ask", "value", "message"),
+    [
+        ("number", 10**12, r"a = 1000000000000 is too large; the most is \d"),
+        ("texts", "x", "a must be a list of texts, not 'x'"),
+        ("texts", ["x", 1], "a must be a list of texts, not "),
+        ("text", 3, "a must be a text, not 3"),
+        ("table", [], "a must be an object, not "),
+        ("tables", [{}, 2], "a must be a list of objects, not "),
+        ("real", "x", "a must be a number, not 'x'"),
+        ("real", True, "a must be a number, not True"),
+        ("real", math.inf, "a = inf is too large"),
+    ],
+)
+def test_settings_of_another_kind_are_named(ask: str, value: Any, message: str) -> None:
+    config = HuggingFaceConfig({"a": value}, Path("config.json"))
+    with pytest.raises(ModelFolderError, match=rf"^config\.json: {message}"):
+        getattr(config, ask)("a")
+
+
+def test_class_names_are_texts() -> None:
+    config = HuggingFaceConfig({"id2label": {"0": "good", "1": 2}}, Path("config.json"))
+    with pytest.raises(ModelFolderError, match=r"config\.json: id2label must name every class with a text"):
+        config.class_names(2)
+
+
+def test_the_rows_of_a_matrix_only() -> None:
+    tensors = HuggingFaceTensors({"a": np.zeros((3, 2)), "b": np.zeros(4)}, Path("x"))
+    assert tensors.rows("a") == 3
+    with pytest.raises(ModelFolderError, match=r"x: b must be a matrix; its shape is \(4,\)"):
+        tensors.rows("b")
+    with pytest.raises(ModelFolderError, match="x: c must be a matrix; its shape is missing"):
+        tensors.rows("c")
+
+
+def test_a_tensor_with_and_without_a_prefix_is_refused() -> None:
+    tensors = HuggingFaceTensors({"bert.a": np.zeros(1), "a": np.ones(1)}, Path("x"))
+    with pytest.raises(ModelFolderError, match=r"x: the weights have some tensor both with and without 'bert\.'"):
+        tensors.strip("bert.")
+    assert sorted(tensors.names()) == ["a", "bert.a"]
+
+
+def test_allowed_pickles_in_several_files(plain: Path) -> None:
+    tensors = load_file(plain / "model.safetensors")
+    (plain / "model.safetensors").unlink()
+    torch.save({"a": tensors["a"]}, plain / "one.bin")
+    torch.save({"b": tensors["b"], "c": tensors["c"]}, plain / "two.bin")
+    index = plain / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "one.bin", "b": "two.bin", "c": "two.bin"}}))
+    found = HuggingFaceFolder(plain, allow_pickle=True).tensors()
+    assert sorted(found.names()) == ["a", "b", "c"]
+    np.testing.assert_array_equal(found.take("a"), tensors["a"].float().numpy())
+    index.write_text(json.dumps({"weight_map": {"a": "one.bin", "b": "two.bin"}}))
+    with pytest.raises(ModelFolderError, match=r"does not say that 'c' is in two\.bin, where it is"):
+        HuggingFaceFolder(plain, allow_pickle=True).tensors()
+
+
+def test_a_model_that_fails_its_trial_is_not_imported(marian_folder: Any, tmp_path: Path) -> None:
+    folder, seen = marian_folder(), []
+
+    def fail(path: Path) -> None:
+        seen.append(path)
+        raise DataError(f"{path} translates nothing")
+
+    with pytest.raises(ModelFolderError, match=f"^{folder} was not imported: {tmp_path / 'ours'} translates nothing$"):
+        import_folder(folder, tmp_path / "ours", trial=fail)
+    assert seen != [tmp_path / "ours"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [folder.name]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model.encoder.embed_positions.weight": torch.zeros(9)}, r"has the shape \(9,\), not 32 columns"),
+        ({"model.shared.weight": torch.zeros(7, 32)}, r"the embeddings have the shape \(7, 32\), but config\.json and"),
+        ({"model.shared.weight": None}, r"have no model\.shared\.weight"),
+    ],
+)
+def test_tables_of_another_shape_are_refused(
+    marian_folder: Any, tmp_path: Path, changes: dict[str, torch.Tensor | None], message: str
+) -> None:
+    folder = marian_folder()
+    tensors = load_file(folder / "model.safetensors")
+    assert "model.shared.weight" in tensors
+    changed = {name: tensor for name, tensor in {**tensors, **changes}.items() if tensor is not None}
+    save_file(changed, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelFolderError, match=message):
+        import_folder(folder, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()

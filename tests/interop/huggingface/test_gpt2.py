@@ -11,6 +11,8 @@ import torch
 import transformers
 
 from regard.errors import ModelFolderError
+from regard.interop.huggingface.folder import HuggingFaceConfig
+from regard.interop.huggingface.gpt2 import merges_of
 from regard.interop.huggingface.imports import import_folder
 from regard.model_folder.folder import read_description
 from regard.models.gpt import Gpt
@@ -116,3 +118,14 @@ def test_an_output_of_its_own_is_refused(tmp_path: Path) -> None:
         import_folder(tmp_path / "hf", tmp_path / "ours")
     save_file({**tensors, "h.0.attn.bias": torch.ones(1, 1, 4, 4)}, path)  # an old folder's mask
     import_folder(tmp_path / "hf", tmp_path / "ours")
+
+
+def test_merges_of_older_and_newer_files() -> None:
+    def merges(*values: Any) -> list[tuple[str, str]]:
+        return merges_of(HuggingFaceConfig({"merges": list(values)}, Path("tokenizer.json")))
+
+    assert merges("a b", "Ġ c") == merges(["a", "b"], ["Ġ", "c"]) == [("a", "b"), ("Ġ", "c")]
+    assert merges() == []
+    for wrong in (["a"], ["a", 1], 3):
+        with pytest.raises(ModelFolderError, match=r"tokenizer\.json: model\.merges must be a list of pairs of pieces"):
+            merges(["a", "b"], wrong)

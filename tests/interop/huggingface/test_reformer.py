@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from regard.config import LshAttentionConfig
 from regard.core.attention.lsh import LshAttention
@@ -24,6 +25,7 @@ SIZES: dict[str, Any] = {
     "num_buckets": [2, 4], "axial_pos_shape": [6, 8], "axial_pos_embds_dim": [6, 10], "max_position_embeddings": 48,
     "hash_seed": 1,
 }  # fmt: skip
+POSITIONS = "reformer.embeddings.position_embeddings.weights"
 
 
 def save(path: Path, **changes: Any) -> Any:
@@ -88,3 +90,27 @@ def test_what_does_not_map_is_refused(tmp_path: Path, changes: dict[str, Any], r
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")
     with pytest.raises(ModelFolderError, match=reason):
         import_folder(tmp_path / "hf", tmp_path / "ours")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"lm_head.decoder.weight": None}, "hf has no lm_head: Regard imports Reformer as a language model only"),
+        ({f"{POSITIONS}.0": (1, 8)}, r"position_embeddings.weights are not two axes of together \d+"),
+        ({f"{POSITIONS}.1": (2, 6, 3)}, r"position_embeddings.weights are not two axes of together \d+"),
+    ],
+)
+def test_weights_of_another_shape_are_refused(
+    tmp_path: Path, changes: dict[str, tuple[int, ...] | None], reason: str
+) -> None:
+    save(tmp_path / "hf")
+    path = tmp_path / "hf" / "model.safetensors"
+    tensors = load_file(path)
+    for name, shape in changes.items():
+        del tensors[name]
+        if shape is not None:
+            tensors[name] = torch.zeros(shape)
+    save_file(tensors, path)
+    with pytest.raises(ModelFolderError, match=reason):
+        import_folder(tmp_path / "hf", tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import MT5ForConditionalGeneration, T5ForConditionalGeneration
 
 from regard.data.spans import corrupt_spans
@@ -120,3 +121,47 @@ def test_prefixes_of_the_settings_are_tasks(t5_folder: Any) -> None:
     content["task_specific_params"] = {"one": {"prefix": "near: "}, "two": {"prefix": "under: "}, "three": {}}
     (folder / "config.json").write_text(json.dumps(content))
     assert bring_in(folder).tasks == ("near: ", "under: ")
+
+
+def test_an_output_of_its_own_is_taken_whatever_the_settings_say(t5_folder: Any) -> None:
+    """Some folders declare it shared, but store two matrices."""
+    folder = t5_folder()
+    tied = bring_in(folder)
+    tensors = load_file(folder / "model.safetensors")
+    shared = tensors["shared.weight"]
+    for name, output in (("a-copy", shared.clone()), ("another", torch.randn_like(shared))):
+        save_file({**tensors, "lm_head.weight": output}, folder / "model.safetensors", {"format": "pt"})
+        import_folder(folder, folder.parent / name)
+        ours = ModelTranslator(folder.parent / name)
+        src_BM, tgt_BL = torch.tensor([[5, 6, EOS]]), torch.tensor([[BOS, 7]])
+        if name == "a-copy":
+            torch.testing.assert_close(ours.model(src_BM, tgt_BL), tied.model(src_BM, tgt_BL), rtol=0, atol=0)
+        else:
+            hidden_BLD, real = ours.model.hidden(src_BM, tgt_BL), torch.arange(len(order_of(ours))) != BOS
+            expected = hidden_BLD @ output[order_of(ours)].T
+            torch.testing.assert_close(ours.model(src_BM, tgt_BL)[..., real], expected[..., real], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("proto", "message"),
+    [
+        (b"", r"spiece\.model is not a SentencePiece model, or it is corrupt"),
+        (b"damaged", r"spiece\.model is not a SentencePiece model, or it is corrupt"),
+        ({"size": 400, "byte_fallback": True}, r"spiece\.model has \d+ pieces, but the model has only 64"),
+        ({"pad_id": -1}, r"spiece\.model has no piece <pad>"),
+        ({"unk_piece": "<none>"}, r"spiece\.model is not a T5 tokenizer: it has no <unk>, or has duplicate pieces"),
+    ],
+)
+def test_other_lists_of_pieces_are_refused(
+    t5_folder: Any, foreign: Any, tmp_path: Path, proto: bytes | dict[str, Any], message: str
+) -> None:
+    folder = t5_folder()
+    if isinstance(proto, dict):
+        options = {"size": 50, "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "pad_piece": "<pad>", **proto}
+        if options["pad_id"] == -1:
+            options |= {"eos_id": 0, "unk_id": 1}
+        proto = foreign.train_pieces(foreign.sentences(300, 1), **options)
+    (folder / "spiece.model").write_bytes(proto)
+    with pytest.raises(ModelFolderError, match=message):
+        import_folder(folder, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
@@ -42,7 +43,7 @@ class Use:
         return f"it {self.does}, with {self.command}"
 
 
-class Family:
+class Family(ABC):
     """The facts about a family; its config dataclass inherits from one of the classes below and adds its own."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]  # named sizes
@@ -52,36 +53,37 @@ class Family:
     d_model: int
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """With its article, for model cards: "A Transformer"."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def use(self) -> Use:
-        raise NotImplementedError
+        """What the model does, and with which command."""
 
     @property
+    @abstractmethod
     def layers(self) -> str:
         """The number of layers, for model cards."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def sizes(self) -> str:
         """Other sizes, for model cards."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def vocabulary_sizes(self) -> tuple[int, ...]:
         """Source and target, the single vocabulary, or none for images; 0: not known yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_vocabulary(self, src: int, tgt: int | None = None) -> Self:
         """The same model for vocabularies of these sizes; a single vocabulary has size `src`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def task(self, running_text: bool) -> TrainingTask | None:
         """What training teaches this model from running text, or from other data; None: it cannot be trained."""
-        raise NotImplementedError
 
     def changed(self, **fields: Any) -> Self:
         return replace(self, **fields)  # type: ignore[type-var]
