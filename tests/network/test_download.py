@@ -39,6 +39,42 @@ def test_a_file_that_is_there_is_not_fetched_again(web: Any, page: Any, tmp_path
     assert len(web.requests) == 1
 
 
+def test_a_file_of_another_size_is_replaced(web: Any, page: Any, tmp_path: Path) -> None:
+    web.pages["/file"] = page(CONTENT)
+    (tmp_path / "file").write_bytes(b"short")
+    download(remote(web), tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_whole_part_is_not_fetched_again(web: Any, tmp_path: Path) -> None:
+    (tmp_path / "file.part").write_bytes(CONTENT)
+    download(remote(web), tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert not (tmp_path / "file.part").exists()
+    assert web.requests == []
+
+
+def test_what_arrives_of_a_broken_chunk_is_resumed(web: Any, page: Any, tmp_path: Path) -> None:
+    web.pages["/file"] = page(b"3\r\nhel\r\n", headers={"Transfer-Encoding": "chunked"}, ranges=False)
+    with pytest.raises(
+        NetworkError, match=r"the connection ended after 3 of 5 bytes\. Run the command again to resume"
+    ):
+        download(remote(web, b"hello"), tmp_path / "file", pause=0)
+    assert (tmp_path / "file.part").read_bytes() == b"hel"
+    web.pages["/file"] = page(b"hello")
+    download(remote(web, b"hello"), tmp_path / "file", pause=0)
+    assert (tmp_path / "file").read_bytes() == b"hello"
+    assert web.requests[-1][1]["range"] == "bytes=3-"
+
+
+def test_an_answer_that_is_not_http(web: Any, page: Any, tmp_path: Path) -> None:
+    web.pages["/file"] = page(b"5" * 70_000, headers={"Transfer-Encoding": "chunked"})
+    with pytest.raises(NetworkError, match=r"the connection broke: got more than 65536 bytes .*Run the command again"):
+        download(remote(web), tmp_path / "file", pause=0)
+    assert len(web.requests) == ATTEMPTS
+    assert not (tmp_path / "file").exists()
+
+
 def test_a_damaged_file_is_replaced(web: Any, page: Any, tmp_path: Path) -> None:
     web.pages["/file"] = page(CONTENT)
     (tmp_path / "file").write_bytes(CONTENT[:-1] + b"?")
@@ -133,6 +169,15 @@ def test_errors_of_the_server(web: Any, page: Any, tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="status 503, try again later"):
         download(remote(web), tmp_path / "file", pause=0)
     assert len(web.requests) == 1 + ATTEMPTS
+    for status, said in (
+        (401, "private or gated and needs HF_TOKEN"),
+        (429, "too many requests"),
+        (400, "was refused"),
+    ):
+        web.pages["/file"] = page(status=status)
+        with pytest.raises(NetworkError, match=f"status {status}, .*{said}"):
+            download(remote(web), tmp_path / "file", pause=0)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_nobody_answers(web: Any, tmp_path: Path) -> None:

@@ -163,6 +163,11 @@ def test_files_of_another_form(content: bytes) -> None:
         prepare(PublishedFile("a.gz", "http://localhost/a", 1, "", "csv"), b"text,label\n" + content)
 
 
+def test_what_is_not_packed_is_refused() -> None:
+    with pytest.raises(NetworkError, match=r"http://localhost/a\.gz is not a gzip file: .* Nothing was stored"):
+        prepare(PublishedFile("a.gz", "http://localhost/a.gz", 1, "", "unchanged"), b"plain text")
+
+
 def test_a_csv_file_with_a_cell_that_is_too_long() -> None:
     with pytest.raises(NetworkError, match=r"not a file of the expected form: field larger than field limit"):
         prepare(PublishedFile("a.gz", "http://localhost/a", 1, "", "csv"), b"text,label\n" + b"a" * 200_000 + b",b\n")

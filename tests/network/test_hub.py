@@ -11,7 +11,7 @@ import pytest
 
 from regard.errors import ConfigError, NetworkError
 from regard.network.download import download
-from regard.network.hub import access_token, find_model, needed_files, parse_address
+from regard.network.hub import MAX_LISTING, access_token, find_model, needed_files, parse_address
 from regard.network.request import MAX_REDIRECTS, open_url, redirected
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -146,6 +146,28 @@ def test_an_answer_that_is_not_a_hubs(hub: Any, page: Any, answer: bytes) -> Non
     hub.pages[LISTING] = page(answer)
     with pytest.raises(NetworkError, match="does not answer as the Hugging Face Hub does"):
         find_model("owner/name", "main")
+
+
+def test_an_answer_without_an_end(hub: Any, page: Any) -> None:
+    hub.pages[LISTING] = page(b" " * (MAX_LISTING + 1))
+    with pytest.raises(NetworkError, match="answers with more than 20,000,000 bytes, which is not what was expected"):
+        find_model("owner/name", "main")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["model.safetensors"], "owner/name has no config.json: it is not a model of the transformers library"),
+        (
+            ["config.json", "tf_model.h5"],
+            "has no weights that Regard reads: neither model.safetensors nor pytorch_model",
+        ),
+    ],
+)
+def test_a_repository_without_a_model(hub: Any, page: Any, names: list[str], said: str) -> None:
+    hub.pages[LISTING] = page(listing(*(small(name, b"{}") for name in names)))
+    with pytest.raises(NetworkError, match=said):
+        needed_files(find_model("owner/name", "main"), allow_pickle=True)
 
 
 def test_names_and_revisions() -> None:

@@ -114,3 +114,14 @@ def test_what_is_no_vocabulary_is_refused() -> None:
         ByteLevelBpeTokenizer.from_files({**good, "vocab.json": b"{"})
     with pytest.raises(ConfigError, match="maps pieces to ids"):
         ByteLevelBpeTokenizer.from_files({**good, "vocab.json": b'{"a": "b"}'})
+    with pytest.raises(ConfigError, match=r"merges\.txt is not UTF-8 text \(byte 2\)"):
+        ByteLevelBpeTokenizer.from_files({**good, "merges.txt": b"a \xff\n"})
+
+
+def test_the_special_pieces_of_roberta() -> None:
+    pieces = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", *VISIBLE]
+    tokenizer = ByteLevelBpeTokenizer({piece: number for number, piece in enumerate(pieces)}, [])
+    assert (tokenizer.pad, tokenizer.unk, tokenizer.begin, tokenizer.end, tokenizer.mask) == (0, 1, 2, 3, 4)
+    pieces[:2] = ["<unk>", "<pad>"]
+    with pytest.raises(ConfigError, match=r"vocab\.json gives <pad> the id 1; Regard needs it to be 0"):
+        ByteLevelBpeTokenizer({piece: number for number, piece in enumerate(pieces)}, [])

@@ -70,3 +70,5 @@ def test_sentencepiece_may_have_a_mask() -> None:
     ]  # hidden with its space
     assert tokenizer.pieces(tokenizer.encode(["[MASK] sat"])[0]) == ["[MASK]", "▁sat"]
     assert train_vocabulary(["the cat sat"] * 5, "bpe", 290).mask is None
+    assert [tokenizer.token_bytes(id) for id in (PAD, UNK, BOS, EOS, tokenizer.mask)] == [b""] * 5
+    assert tokenizer.prompt("the cat") == [BOS, *tokenizer.encode(["the cat"])[0]]

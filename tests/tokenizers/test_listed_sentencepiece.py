@@ -108,6 +108,9 @@ def test_what_it_cannot_do() -> None:
     files = {"source.spm": PROTOS["bpe"], "target.spm": b"damaged", "vocab.json": listing("bpe")}
     with pytest.raises(ConfigError, match=r"target\.spm and vocab\.json: this is not a SentencePiece model"):
         TokenizerPair.from_files(files, lowercase=False)
+    others = json.dumps({piece: i for i, piece in enumerate(("</s>", "<unk>", "<pad>", "▁other"))}).encode()
+    with pytest.raises(ConfigError, match=r"do not belong together: 2 of 36 pieces are listed"):
+        ListedSentencePiece(PROTOS["bpe"], others)
     for content, message in ((b"{", "is not JSON"), (b"[]", "must be an object"), (b'{"a": 1}', "without a gap")):
         with pytest.raises(ConfigError, match=message):
             read_list(content)

@@ -98,6 +98,11 @@ def test_too_many_characters_for_the_vocabulary() -> None:
         train_vocabulary([chr(0x4E00 + i) for i in range(500)], "bpe", 300, character_coverage=1.0)
 
 
+def test_what_the_trainer_refuses_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"could not learn a vocabulary of 300 pieces: .*\[MASK\] is already defined"):
+        train_vocabulary(["the cat sat"], "bpe", 300, symbols=["[MASK]", "[MASK]"])
+
+
 def test_no_text() -> None:
     with pytest.raises(DataError, match="every line of the training corpora is empty"):
         train_vocabulary(["", "  "], "bpe", 300)

@@ -59,6 +59,7 @@ def test_back_to_text() -> None:
     tokenizer = WordPieceTokenizer(PIECES, lowercase=True)
     [ids] = tokenizer.encode(["The cats, 今天天气很好"])
     assert tokenizer.decode([tokenizer.begin, *ids, tokenizer.end]) == "the cats,今天天气很好"
+    assert tokenizer.prompt("The cats, 今天天气很好") == [tokenizer.begin, *ids]
 
 
 def test_it_survives_its_files() -> None:
@@ -81,3 +82,5 @@ def test_what_is_no_vocabulary_is_refused() -> None:
         read_tokenizer({"vocab.txt": b"\xff"}, False)
     with pytest.raises(ConfigError, match="is not the tokenizer"):
         read_tokenizer({"source.model": b""}, False)
+    with pytest.raises(ConfigError, match="has no tokenizer, so it cannot read text: import it again"):
+        read_tokenizer({}, False)
