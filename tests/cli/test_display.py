@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
+import sys
 
 import pytest
 from rich.console import Console
 
-from regard.cli.display import BARS, LiveDisplay, PlainDisplay, clock, sparkline
-from regard.train.reports import Sample, StepReport, ValidationReport
+from regard.cli.display import BARS, LiveDisplay, PlainDisplay, balance_text, clock, sparkline
+from regard.train.reports import Balance, Sample, StepReport, ValidationReport
 
 STEP = StepReport(
     step=12_350,
@@ -166,3 +168,29 @@ def test_the_clock() -> None:
     assert [clock(s) for s in (None, -3.0, 0.4, 59.6, 3599.0, 3600.0, 360_000.0)] == [
         *("?", "0:00", "0:00", "1:00", "59:59", "1:00:00", "100:00:00"),
     ]
+
+
+def test_the_load_of_experts() -> None:
+    assert balance_text(Balance(0.5, 2.25, 0)) == "entropy 0.50, maximum load 2.2 × mean"
+    assert balance_text(Balance(0.5, 2.25, 3)) == "entropy 0.50, maximum load 2.2 × mean, 3 idle"
+
+
+def test_training_continues_when_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    out = open(writer, "w")  # noqa: SIM115
+    monkeypatch.setattr(sys, "stdout", out)
+    display = PlainDisplay()
+    display.message("lost")
+    display.step(STEP)
+    assert isinstance(display.out, io.StringIO)
+    assert sys.stdout is display.out
+    assert display.out.getvalue().startswith("step  12,350")
+    with pytest.raises(BrokenPipeError):
+        out.close()
+
+
+def test_a_sample_that_only_has_an_output() -> None:
+    console = terminal(60)
+    console.print(LiveDisplay("title", console).sample(Sample("", "", "Two dogs")))
+    assert console.export_text().split() == ["translation", "Two", "dogs"]

@@ -3,9 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from regard.inspect import built, page
+from regard.cli.explain import write_figures
+from regard.inspect import built, live_page, page
+from regard.inspect.maps import AttentionMap
 
 TEMPLATE = "<!doctype html><html><head></head><body></body></html>"
 
@@ -21,7 +24,7 @@ def built_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "page"
     folder.mkdir()
     (folder / "explain.html").write_text(TEMPLATE, "utf-8")
-    for module in (built, page):
+    for module in (built, page, live_page):
         monkeypatch.setattr(module, "PAGE", folder)
     return folder
 
@@ -64,3 +67,32 @@ def test_wrong_options(regard: Any, model: Path, tmp_path: Path) -> None:
     said = regard("explain", "the cat", "--model", model, "--svg", tmp_path / "map.svg", "--head", 7)
     assert (said.code, "there is no head 7 in the cross-attention" in said.err) == (2, True)
     assert not (tmp_path / "map.svg").exists()
+
+
+@pytest.mark.usefixtures("built_page")
+def test_a_page_that_has_the_model(regard: Any, model: Path, tmp_path: Path) -> None:
+    output = tmp_path / "page.html"
+    said = regard("explain", "the cat", "--model", model, "--live", "--weights", "int8", "-o", output)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"wrote {output} (")
+    assert " in int8: " in said.out
+    assert 'id="regard-model-0"' in output.read_text("utf-8")
+
+
+def test_options_of_a_page_with_the_model(regard: Any, tmp_path: Path) -> None:
+    figure = tmp_path / "map.png"
+    said = regard("explain", "the cat", "--live", "--png", figure)
+    assert (said.code, "--live puts the model into a page: give -o PAGE.html" in said.err) == (2, True)
+    said = regard("explain", "the cat", "--weights", "int8", "--png", figure)
+    assert (said.code, "--weights is the type of the model in a page: give --live too" in said.err) == (2, True)
+    assert not figure.exists()
+
+
+def test_characters_that_no_font_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figures = [tmp_path / "map.png", tmp_path / "map.svg"]
+    write_figures(AttentionMap(np.eye(2), ("a", "\U000f1234"), ("b", "c"), "title"), figures)
+    said = capsys.readouterr()
+    assert said.out == f"wrote {figures[0]}: title\nwrote {figures[1]}: title\n"
+    assert said.err.startswith("some characters are missing from the figure: install a font")
+    assert said.err.count("\n") == 1, "an SVG has text, which the viewer's fonts draw"
+    assert all(figure.is_file() for figure in figures)

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from regard.cli.explore import find_models
+from regard.inspect import built
 
 READY = re.compile(r"explorer running at (http://127\.0\.0\.1:\d+/)(\S*)")
 
@@ -78,13 +79,15 @@ def test_installed_models_come_first_and_of_those_the_one_that_reads_the_text(ba
 
 
 @pytest.mark.usefixtures("nothing_installed")
-def test_which_model(regard: Any, tmp_path: Path) -> None:
+def test_which_model(regard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = regard("explore", "--runs", tmp_path, "--no-browser")
     assert said.code == 2
     assert f"no model found: none is installed and {tmp_path} has none" in said.err
     said = regard("explore", "--model", tmp_path / "nowhere", "--no-browser", "--port", 0)
     assert (said.code, said.out) == (4, "")
     assert f"there is no model folder at {tmp_path / 'nowhere'}" in said.err
+    monkeypatch.setenv("REGARD_MODEL", str(tmp_path / "chosen"))
+    assert find_models(tmp_path, "text") == [tmp_path / "chosen"]
 
 
 def test_a_port_that_is_taken(regard: Any, make_model: Any, tmp_path: Path) -> None:
@@ -96,3 +99,16 @@ def test_a_port_that_is_taken(regard: Any, make_model: Any, tmp_path: Path) -> N
     said = regard("explore", "--model", model, "--no-browser", "--port", 0, "--host", "nowhere.invalid")
     assert said.code == 2
     assert "cannot resolve the address nowhere.invalid" in said.err
+
+
+def test_without_a_page_the_api_is_served(
+    regard: Any, make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(built, "PAGE", tmp_path / "nowhere")
+    model = make_model(tmp_path / "model")
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that it ends at once
+        said = regard("explore", "--model", model, "--no-browser", "--port", taken.getsockname()[1])
+    first, second, third = said.err.splitlines()
+    assert "python web/build.py" in first
+    assert second == "Serving the API only."
+    assert "choose another with --port" in third

@@ -138,3 +138,27 @@ def test_markup_in_names_and_cards(regard: Any, babble: Path, tmp_path: Path, mo
     assert said.code == 0
     assert "[/bold]" in said.out
     assert "[bold]x" in said.out
+
+
+def test_a_name_that_is_not_installed(regard: Any, babble: Path) -> None:
+    said = regard("models", "show", "zh-fr")
+    assert (said.code, said.out) == (2, "")
+    assert "no model 'zh-fr' is installed; regard models lists the installed models" in said.err
+
+
+def test_a_link_is_removed_and_not_what_it_leads_to(
+    regard: Any, babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setenv("REGARD_MODELS", str(own))
+    (own / "linked").symlink_to(babble / "zh-en")
+    said = regard("models", "remove", "linked")
+    assert (said.code, said.err) == (0, "")
+    assert list(own.iterdir()) == []
+    assert (babble / "zh-en" / "config.json").is_file()
+
+
+def test_a_note_is_in_the_json(regard: Any, babble: Path) -> None:
+    said = regard("translate", "你好", "--to", "zh", "--json")
+    assert (said.code, json.loads(said.out)["note"]) == (0, "not translated: the text is already in zh")

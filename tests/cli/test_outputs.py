@@ -32,3 +32,9 @@ def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_with_the_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="/dev/full cannot be written: No space left on device"):
         write_output("text", Path("/dev/full"))
+
+
+def test_what_standard_output_refuses_is_left_to_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match="No space left on device"), open("/dev/full", "w") as full:  # noqa: PT012
+        monkeypatch.setattr("sys.stdout", full)
+        write_output("text", None)

@@ -3,6 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
+
 WINDOW = """
 [[data.train]]
 toy = "reverse"
@@ -40,3 +42,19 @@ def test_what_cannot_be_drawn_is_refused(regard: Any, tmp_path: Path) -> None:
     assert "Linformer has no pattern: every query sees 128 mixtures of all tokens" in said.err
     assert "must end in .svg" in regard("pattern", "base", "--svg", tmp_path / "a.png").err
     assert regard("pattern", "lstm").code == 2
+
+
+def test_the_spans_that_a_model_has_learnt(regard: Any, random_model: Any) -> None:
+    def learn(model: Any, vocabulary: object) -> None:
+        for name, parameter in model.named_parameters():
+            if name.endswith("span_H"):
+                parameter.copy_(torch.tensor([0.0, 1.0]))
+
+    attention = {"kind": "adaptive_span", "max_span": 20, "ramp": 2}
+    model = random_model(decoder_attention=attention, change=learn)
+    spans = []
+    for head in ("0", "1"):
+        said = regard("pattern", model, "--role", "decoder", "--length", "12", "--head", head)
+        assert said.code == 0, said.err
+        spans.append(said.out.rstrip().splitlines()[-1])
+    assert len(spans[0].strip()) < len(spans[1].strip()) == 24

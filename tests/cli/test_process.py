@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.cli import main as cli
-from regard.cli.process import check_arguments, write_log
+from regard.cli.process import Interruption, check_arguments, close_output, write_log
 from regard.errors import ConfigError
+from regard.extras import EXTRAS
 
 PIPE = subprocess.PIPE
 Shell = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -186,3 +187,59 @@ def test_a_file_that_ends_too_early_is_no_interruption(
     monkeypatch.setattr(cli.Commands, "get_command", lambda *_: reading)
     said = regard("reading")
     assert (said.code, "EOFError: no more" in said.err) == (70, True)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_output_that_cannot_be_written_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], known: bool
+) -> None:
+    """`known`: it is the stream that Python flushes once more when it ends."""
+    full = open("/dev/full", "w")  # noqa: SIM115
+    full.write("text")
+    monkeypatch.setattr(sys, "stdout", full)
+    if known:
+        monkeypatch.setattr(sys, "__stdout__", full)
+    assert close_output(0) == 1
+    assert capfd.readouterr().err == "regard: standard output cannot be written: No space left on device\n"
+    if known:
+        full.close()  # what it holds goes to nowhere
+    else:
+        with pytest.raises(OSError, match="No space left"):
+            full.close()
+
+
+def test_a_reader_that_has_gone(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    closed = open(writer, "w")  # noqa: SIM115
+    closed.write("text")
+    monkeypatch.setattr(sys, "stdout", closed)
+    monkeypatch.setattr(sys, "__stdout__", closed)
+    assert [close_output(code) for code in (3, 0)] == [3, 0], "the second has nothing left to write"
+    assert capfd.readouterr().err == ""
+    closed.close()
+
+
+def test_a_job_in_the_background_ignores_ctrl_c() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        interruption = Interruption()
+        interruption.listen()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        interruption.close()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_missing_package_is_one_sentence(regard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command("importing")
+    def importing() -> None:
+        import package_of_nobody  # noqa: F401
+
+    monkeypatch.setitem(EXTRAS, "package_of_nobody", "nobody")
+    monkeypatch.setattr(cli.Commands, "get_command", lambda *_: importing)
+    assert regard("importing") == (
+        *(1, ""),
+        'regard: this command needs package_of_nobody, which is not installed: pip install "regard[nobody]"\n',
+    )

@@ -108,6 +108,12 @@ def test_errors(regard: Any, spm: Path, tmp_path: Path) -> None:
         assert words in said.err
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").is_file(), reason="no file here that cannot be read")
+def test_a_vocabulary_that_cannot_be_read(regard: Any) -> None:
+    said = regard("tokenize", "x", "--model", "/proc/self/mem")
+    assert (said.code, said.out, said.err) == (2, "", "regard: /proc/self/mem cannot be read: Input/output error\n")
+
+
 def test_it_does_not_import_torch(make_model: Any, tmp_path: Path) -> None:
     model = make_model(tmp_path / "m")
     done = subprocess.run(

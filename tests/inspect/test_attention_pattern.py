@@ -22,6 +22,7 @@ from regard.config import (
     RecurrentConfig,
     RingAttentionConfig,
     SparseAttentionConfig,
+    T5Config,
     TransformerConfig,
     WindowAttentionConfig,
 )
@@ -117,6 +118,10 @@ def test_roles() -> None:
     assert attention_pattern(find_place(config), 4).share_CC.all()
     assert attention_pattern(find_place(config, "decoder"), 4).seen == 7 / 16
     assert attention_pattern(find_place(config, "cross"), 4).share_CC.all()
+    t5 = T5Config(head_size=12, n_decoder_layers=3, n_heads=5)
+    decoder = find_place(t5, "decoder")
+    assert (decoder.n_layers, decoder.n_heads, decoder.head_size) == (3, 5, 12)
+    assert attention_pattern(decoder, 4).seen == 10 / 16
 
 
 def test_refusals() -> None:

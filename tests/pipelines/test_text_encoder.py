@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard import TextEncoder
-from regard.config import BertConfig, DecodeConfig
+from regard.config import BertConfig, DecodeConfig, WindowAttentionConfig
 from regard.errors import ConfigError
 from regard.model_folder.atomic import atomic_folder
 from regard.model_folder.folder import ModelDescription, write_model
@@ -148,3 +148,23 @@ def test_other_models_are_refused(random_model: Any) -> None:
         ConfigError, match="a transformer model does not encode texts: it translates, with regard translate"
     ):
         TextEncoder(random_model())
+
+
+def test_a_model_that_the_engine_does_not_support(tmp_path: Path) -> None:
+    """PyTorch computes it, and only in float32."""
+    tokenizer = CharacterTokenizer.of(TEXTS)
+    attention = WindowAttentionConfig(window=(2,))
+    folder = write_folder(tmp_path / "window", tokenizer, ("a", "b", "c"), attention=attention)
+    reader = TextEncoder(folder)
+    text = "今天天气很好"
+    ids = torch.tensor([[tokenizer.begin, *tokenizer.encode([text])[0], tokenizer.end]])
+    with torch.inference_mode():
+        hidden_1LD = reader.model(ids)
+        classes_C = reader.model.class_logits(hidden_1LD)[0].softmax(-1)
+        tags_LC = reader.model.tag_logits(hidden_1LD)[0]
+    found = dict(reader.classify([text])[0].labels)
+    assert [found[label] for label in "abc"] == pytest.approx(classes_C.tolist(), abs=1e-6)
+    assert [tag.label for tag in reader.tag(text)] == ["abc"[int(row.argmax())] for row in tags_LC[1:-1]]
+    for precision in ("int8", "bfloat16"):
+        with pytest.raises(ConfigError, match=f"precision {precision} needs the engine, but .*'window'.* Use float32"):
+            TextEncoder(folder, precision=precision)

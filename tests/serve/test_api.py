@@ -378,3 +378,11 @@ def test_a_page_that_is_not_built_says_how(serve: Any, deep_model: Path, tmp_pat
         assert reply.status == 503
         assert b"web/build.py" in reply.body
         assert client.get("/api/models").status == 200
+
+
+def test_the_model_for_the_page(client: Any, deep: ModelTranslator) -> None:
+    header, files = client.get("/api/models/1/packed").arrays()
+    assert header["model"]["name"] == "deep"
+    assert files["weights.safetensors"].tobytes() == (deep.folder / "weights.safetensors").read_bytes()
+    for name, content in deep.tokenizer.files().items():
+        assert files[name].tobytes() == content

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from regard.serve.error_responses import UnexpectedErrors, error_response, to_http_error
 
 TEXT = "apple baby"
 
@@ -109,6 +113,10 @@ WRONG: list[tuple[str, str, Any, int, str]] = [
     ("GET", "/api/models/0/parameter?name=encoder.0.wq", None, 422, "this model has no parameter 'encoder.0.wq'"),
     ("GET", "/api/models/0/parameter?name=encoder", None, 422, "this model has no parameter 'encoder'"),
     ("GET", "/api/models/0/parameter?name=output.weight&rows=1,x", None, 422, "output.weight has no row 'x'"),
+    (
+        *("GET", "/api/models/0/parameter?name=output.weight&rows=" + ",".join("1" * 5000), None, 422),
+        "5,000 rows are too many; the most is ",
+    ),
     ("GET", "/api/models/0/parameter?name=output.weight&rows=99999", None, 422, "has no row '99999': it has"),
     ("GET", "/api/models/0/parameter?name=output.weight&columns=60-65", None, 422, "has no columns '60-65': it has 64"),
     ("GET", "/api/models/0/parameter?name=output.weight&columns=3", None, 422, "output.weight has no columns '3'"),
@@ -190,3 +198,36 @@ def test_an_internal_error_is_a_500(
     [record] = [one for one in caplog.records if one.name == "regard.serve"]
     assert record.getMessage().startswith(f"internal error {found[1]}: Traceback")
     assert "AttributeError" in record.getMessage()
+
+
+def test_a_server_without_memory_is_busy() -> None:
+    error = to_http_error(MemoryError())
+    assert (error.status, str(error)) == (503, "server busy: not enough memory")
+    assert error_response(error).headers["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_an_error_that_nobody_has_handled(started: bool) -> None:
+    """Before the answer has begun it becomes one; later it is left to the server, which closes the connection."""
+    sent: list[Message] = []
+
+    async def fail(scope: Scope, receive: Receive, send: Send) -> None:
+        if started:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise MemoryError
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    answer = UnexpectedErrors(fail)({"type": "http"}, receive, send)
+    if started:
+        with pytest.raises(MemoryError):
+            asyncio.run(answer)
+        assert [message["status"] for message in sent] == [200]
+    else:
+        asyncio.run(answer)
+        assert sent[0]["status"] == 503
+        assert json.loads(sent[1]["body"])["error"] == "server busy: not enough memory"

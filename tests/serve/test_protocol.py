@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from regard.serve.protocol import ConnectionLimits
+from regard.serve.request_body import MAX_BODY
 
 HALF = b"GET /api/models HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "
 POST = b"POST /api/translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -156,6 +157,13 @@ def test_nonsense_in_the_middle_of_a_body_ends_the_connection(client: Any) -> No
 def test_a_body_that_is_declared_too_large_is_not_awaited(client: Any) -> None:
     with connect(client) as connection:
         connection.sendall(BODY.replace(b"20", b"262145").replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+        assert connection.recv(13) == b"HTTP/1.1 413 "
+
+
+def test_a_body_without_a_length_is_limited_too(client: Any) -> None:
+    start = BODY.replace(b"Content-Length: 20", b"Transfer-Encoding: chunked").removesuffix(b"{")
+    with connect(client) as connection:
+        connection.sendall(start + b"%x\r\n" % (MAX_BODY + 1) + b" " * (MAX_BODY + 1))
         assert connection.recv(13) == b"HTTP/1.1 413 "
 
 

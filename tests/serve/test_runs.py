@@ -66,6 +66,7 @@ def test_the_last_whole_report(tmp_path: Path) -> None:
     run.metrics.write_text("x" * 300_000 + "\n" + json.dumps({"kind": "step", "step": 20}) + "\n[]\n")
     assert last_step(run.metrics) == 20
     assert last_step(tmp_path / "nowhere") == 0
+    assert last_step(Path("/proc/self/mem")) == 0, "a file that cannot be read"
 
 
 ROW = {"kind": "step", "step": 5, "loss": 1.5}

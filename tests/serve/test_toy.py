@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from regard.serve.toy import ToyTraining
+
 
 def test_a_training_from_the_page(
     serve: Any, deep_model: Path, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_cache: Any
@@ -54,3 +56,11 @@ def test_a_training_ends_with_the_server(serve: Any, deep_model: Path, page: Pat
         child = client.api.toy_training.child
         assert child.poll() is None
     assert child.poll() is not None
+
+
+def test_a_run_that_is_there_keeps_its_name(tmp_path: Path) -> None:
+    for number in (1, 2, 4):
+        (tmp_path / f"toy-copy-{number}").mkdir()
+    training = ToyTraining(tmp_path)
+    assert (training.free_name("copy"), training.free_name("reverse")) == ("toy-copy-3", "toy-reverse-1")
+    training.close()

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import pytest
+
+from regard.serve import typescript
 from regard.serve.typescript import interface, type_name, write_types
 
 TYPES = Path(__file__).parents[2] / "web" / "src" / "api" / "types.ts"
@@ -38,3 +41,9 @@ def test_an_interface() -> None:
 def test_names_of_types() -> None:
     assert type_name(dict[str, tuple[bool, ...]]) == "Record<string, boolean[]>"
     assert type_name(Shape | None) == "Shape | null"
+
+
+def test_two_classes_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typescript, "request_records", lambda: (Shape, type("Shape", (), {})))
+    with pytest.raises(TypeError, match="two classes of the API have the same name"):
+        write_types()

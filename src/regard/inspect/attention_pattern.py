@@ -84,8 +84,6 @@ class Place:
 
 def find_place(model: FamilyConfig, role: AttentionRole | None = None) -> Place:
     """The attention of a model in a role; None: its only one, or the encoder's."""
-    if isinstance(model, RecurrentConfig):
-        raise ConfigError("a recurrent model has no self-attention: its decoder sees all of the source at every step")
     places = {place.role: place for place in all_places(model)}
     chosen = role or next(iter(places))
     if chosen not in places:
@@ -96,7 +94,9 @@ def find_place(model: FamilyConfig, role: AttentionRole | None = None) -> Place:
 def all_places(model: FamilyConfig) -> list[Place]:
     match model:
         case RecurrentConfig():
-            return []
+            raise ConfigError(
+                "a recurrent model has no self-attention: its decoder sees all of the source at every step"
+            )
         case TransformerConfig():
             kinds = (model.attention, model.decoder_attention, model.cross_attention)
             return translation_places(model, kinds, model.d_model // model.n_heads)

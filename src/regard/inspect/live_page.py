@@ -44,10 +44,10 @@ def live_page(
     text: str,
     tgt_ids: Sequence[int] | None = None,
     stored_as: StoredAs | None = None,
-    folder: Path = PAGE,
+    folder: Path | None = None,
 ) -> tuple[str, Part]:
     """The file's content, and its model; the page opens on this text."""
-    template = folder / "explain.html"
+    template = (folder or PAGE) / "explain.html"
     if not template.is_file():
         raise RegardError(HOW_TO_BUILD)
     model = replace(explorer.describe("0"), in_page=True)
