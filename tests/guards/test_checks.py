@@ -94,6 +94,9 @@ def test_good_translations_have_no_problem(source: str, translation: str) -> Non
         ("NASA is big.", "非洲很大。", "missing entity"),
         ("On March 5, 2024.", "在3月2024日5年。", "missing entity"),
         ("I read.", "我读 Jea 书。", "hallucinated name"),
+        ("4到5英里", "4 miles 5 miles", "changed number"),
+        ("我看书", "I read 20 books.", "changed number"),
+        ("我不去。", "I will go.", "changed negation"),
         ("I read.", "EOEEFOEMOOEHOEEFOEMOOEHOEEFOEM", "loop"),
     ],
 )

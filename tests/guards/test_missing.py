@@ -35,6 +35,9 @@ def test_missing_entities_are_named_as_written() -> None:
         ("I am twenty-five years old.", "我二十岁。", "我25岁。"),
         ("我有一百二十三个苹果。", "I have three hundred apples.", "I have 123 apples."),
         ("The train leaves at 10:30.", "火车1点半出发。", "火车10点30分出发。"),
+        ("It is 50 degrees Fahrenheit.", "现在50摄氏度。", "现在50华氏度。"),
+        ("现在50华氏度。", "It is 50 degrees Celsius.", "It is 50 °F."),
+        ("我有37个苹果", "I have 3,7 apples.", "I have 3,7 apples."),  # where a code ends is not known
         ("I ate 37 of them on Wednesday.", "我星期三吃了很多三明治。", "我星期三吃了很多三明治。"),
     ],
 )

@@ -41,7 +41,7 @@ def is_written(name: str, text: str) -> bool:
     while at >= 0:
         after = text[at + len(name) :]
         if not _is_letter(text[at - 1 : at]) and not _is_letter(after.removeprefix("s")[:1]):
-            return name[:1].isalpha()
+            return True
         at = text.find(name, at + 1)
     return False
 
