@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from regard.config import (
     LARGEST_SEED,
     PRESETS,
+    BertConfig,
     CorpusConfig,
     DataConfig,
     DeepSeekConfig,
@@ -30,10 +31,11 @@ from regard.config import (
     TokenizerConfig,
     TrainConfig,
     TransformerConfig,
+    ViTConfig,
     convert,
     to_dict,
 )
-from regard.config.recipe import differences, flatten, load_recipe, run_from_dict, to_toml
+from regard.config.recipe import differences, flatten, load_recipe, parse_override, run_from_dict, to_toml
 from regard.errors import ConfigError, RegardError
 
 
@@ -434,3 +436,23 @@ def test_experts_are_a_feed_forward_choice() -> None:
 def test_an_old_model_folder_has_no_experts() -> None:
     old = {name: value for name, value in to_dict(TransformerConfig()).items() if name not in ("moe", "output_bias")}
     assert convert(FamilyConfig, old, "model") == TransformerConfig()
+
+
+def test_brackets_that_are_nested_too_deeply(tmp_path: Path) -> None:
+    path = recipe(tmp_path, f"model = {'[' * 100_000}")
+    with pytest.raises(ConfigError, match=r"\.toml is not a recipe: its brackets are nested too deeply"):
+        load_recipe(path)
+    with pytest.raises(ConfigError, match=r"^--set model\.mean is not a setting: its brackets are nested too deeply"):
+        parse_override(f"model.mean={'[' * 100_000}")
+
+
+def test_what_a_bert_is_for_follows_from_its_heads() -> None:
+    uses = {heads: str(BertConfig(heads=heads).use) for heads in ((), ("masked",), ("classes",), ("tags",))}
+    assert uses[()] == "it embeds text, with regard.TextEncoder in Python: without a head it gives vectors only"
+    assert "it predicts masked tokens, with regard fill" in uses[("masked",)]
+    assert uses[("classes",)] == uses[("tags",)] == 'it classifies text, with regard classify "…"'
+
+
+def test_pixels_have_a_range() -> None:
+    with pytest.raises(ConfigError, match=r"model\.mean = \[1e\+30\] is too large; pixels are from 0 to 1"):
+        ViTConfig(mean=(1e30,))

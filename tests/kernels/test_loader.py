@@ -10,13 +10,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from regard.kernels.bindings import ENGINE, Library, SearchCall
-from regard.kernels.compiler import find_compiler, fingerprint
+from regard.kernels.bindings import ENGINE, ArrayArgument, Library, SearchCall
+from regard.kernels.compiler import compile_to, find_compiler, fingerprint
 from regard.kernels.loader import NativeLibrary, NoKernelsError, RefusedLibraryError, library, load
-from regard.kernels.training import MEMORY, TRAINING, PackedMatrix, kernel
+from regard.kernels.native_library import open_handle
+from regard.kernels.training import MEMORY, TRAINING, AttentionMask, HeadRows, PackedMatrix, kernel
 
 Ask = Callable[[NativeLibrary | None], int]
 
@@ -189,3 +191,31 @@ def test_a_structure_for_another_raises() -> None:
         native["begin"](None, ctypes.byref(SearchCall()), None)
     with pytest.raises(ValueError, match="null pointer"):
         native["begin"](None, None, None)
+
+
+def test_a_compiler_that_cannot_be_run(answer: Library, tmp_path: Path) -> None:
+    with pytest.raises(NoKernelsError, match=rf"^{tmp_path}/no-compiler cannot be run: .*No such file or directory"):
+        compile_to(tmp_path / "library", answer, str(tmp_path / "no-compiler"))
+    assert not (tmp_path / "library").exists()
+
+
+def test_a_file_that_is_no_library(tmp_path: Path) -> None:
+    (tmp_path / "library").write_bytes(b"no library")
+    with (
+        (tmp_path / "library").open("rb") as file,
+        pytest.raises(NoKernelsError, match=r"^the compiled library cannot be loaded: .*"),
+    ):
+        open_handle(file.fileno())
+
+
+def test_arguments_that_a_kernel_does_not_take() -> None:
+    floats = ArrayArgument(np.float32)
+    assert floats.from_param(np.ones(2, np.float32)).value
+    with pytest.raises(TypeError, match="a kernel takes an array of float32, not list"):
+        floats.from_param([1.0])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a kernel takes a contiguous array of float32, not float64"):
+        floats.from_param(np.ones(2))
+    with pytest.raises(TypeError, match="heads whose last dimension is dense, not strides"):
+        HeadRows.of(torch.zeros(1, 2, 3, 4).mT)
+    with pytest.raises(TypeError, match=r"a kernel takes a boolean mask, not torch\.float32"):
+        AttentionMask.of(torch.zeros(1, 1, 3, 4))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +16,12 @@ import pytest
 from safetensors.numpy import save_file
 
 from regard.model_folder.atomic import (
+    ABANDONED_SECONDS,
     atomic_file,
     atomic_folder,
     atomic_write,
     cache_files,
+    is_free,
     publish_folder,
     remove_folder,
     remove_leftovers,
@@ -317,3 +321,44 @@ def test_two_writers_of_a_cache_entry_keep_the_first(tmp_path: Path) -> None:
     publish_folder(second, tmp_path / "entry")
     assert (tmp_path / "entry" / "file").read_text() == first.name
     assert names(tmp_path) == ["entry"]
+
+
+def test_two_renames_leave_the_new_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("place", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text(name)
+    swap_by_two_renames(tmp_path / "place", tmp_path / "new")
+    assert names(tmp_path) == ["place"]
+    assert names(tmp_path / "place") == ["new"]
+
+
+def test_without_locks_the_age_tells_whether_a_folder_is_abandoned(tmp_path: Path) -> None:
+    """A handle that only stands for a path cannot be locked, as on a file system without locks."""
+    handle = os.open(tmp_path, os.O_PATH)
+    try:
+        assert not is_free(handle, tmp_path)
+        before = time.time() - 2 * ABANDONED_SECONDS
+        os.utime(tmp_path, (before, before))
+        assert is_free(handle, tmp_path)
+    finally:
+        os.close(handle)
+
+
+def test_only_old_leftovers_of_a_cache_are_deleted(tmp_path: Path) -> None:
+    before = time.time() - 2 * ABANDONED_SECONDS
+    for name in (".old", ".new", ".unknown"):
+        (tmp_path / name).mkdir()
+        if name == ".unknown":  # a file of it cannot be looked at: its age is not known
+            (tmp_path / name / "gone").symlink_to(tmp_path / "nowhere")
+        if name != ".new":
+            os.utime(tmp_path / name, (before, before))
+    made = temporary_cache_folder(tmp_path / "entry")
+    assert names(tmp_path) == sorted([".new", ".unknown", made.name])
+
+
+def test_a_cache_entry_that_cannot_get_its_name_is_an_error(tmp_path: Path) -> None:
+    made = temporary_cache_folder(tmp_path / "entry")
+    with pytest.raises(OSError, match="No such file or directory") as caught:
+        publish_folder(made, tmp_path / "absent" / "entry")
+    assert caught.value.errno == errno.ENOENT
+    assert names(tmp_path) == [made.name]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config import CorpusConfig, DataConfig, RunConfig
+from regard.config import BertConfig, CorpusConfig, DataConfig, RunConfig
 from regard.model_folder.model_card import CardHead, read_head
 from regard.train.model_card import model_card
 
@@ -49,3 +49,9 @@ def test_a_corpus_without_description_is_named_by_its_files() -> None:
     card = model_card(RunConfig(data=DataConfig(train=corpora)), 10, 3, {})
     named = ["- mine/train.en + train.de", "- mine/poems.txt (https://example.com)", "- Sentences of mine"]
     assert [line for line in card.splitlines() if line.startswith("- ")][:3] == named
+
+
+def test_the_card_of_a_model_that_is_not_trained() -> None:
+    run = RunConfig(model=BertConfig(heads=()))
+    assert run.task is None
+    assert "# Text embeddings" in model_card(run, 10, 3, {})

@@ -16,7 +16,7 @@ from regard import Translator
 from regard.errors import ConfigError, ModelFolderError
 from regard.model_folder import registry
 from regard.model_folder.model_card import CardHead
-from regard.model_folder.registry import find_folder, installed_models, models_for
+from regard.model_folder.registry import find_folder, installed_models, models_for, new_folder
 
 
 @pytest.mark.usefixtures("nothing_installed")
@@ -224,3 +224,16 @@ def test_by_name(babble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert find_folder("runs/zh-en") == Path("runs/zh-en")
     (tmp_path / "zh-en").mkdir()
     assert find_folder("zh-en") == Path("zh-en")  # what is there goes before what is installed
+
+
+def test_names_that_no_folder_of_models_can_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, babble: Path) -> None:
+    for name in ("", "a/b", "..", ".hidden", "/a"):
+        with pytest.raises(ConfigError, match=f"^{re.escape(repr(name))} cannot be the name of a model"):
+            new_folder(name)
+    monkeypatch.setenv("REGARD_MODELS", str(babble / "zh-en"))
+    with pytest.raises(ConfigError, match="zh-en is a single model: set it to a folder of models"):
+        new_folder("other")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("REGARD_MODELS", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match="it is a file; set REGARD_MODELS to a folder of models"):
+        installed_models()

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 import torch
+from torch import nn
 
 from regard.config import (
     PRESETS,
@@ -22,7 +23,7 @@ from regard.config import (
     TransformerConfig,
 )
 from regard.errors import ConfigError
-from regard.models.ledger import GROUPS, ledger
+from regard.models.ledger import GROUPS, group_of, ledger
 from regard.models.recurrent import RecurrentModel
 from regard.models.transformer import Transformer
 
@@ -231,3 +232,9 @@ def test_an_unknown_vocabulary_size_is_an_error() -> None:
 def test_count_is_the_product_of_the_shape() -> None:
     for row in ledger(sized("tiny", 300)).rows:
         assert row.count == math.prod(row.shape)
+
+
+def test_a_parameter_of_no_known_module_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    with pytest.raises(TypeError, match=r"0\.weight belongs to no group of the ledger"):
+        group_of(model, "0.weight")

@@ -12,7 +12,7 @@ from regard.config import PRESETS, Bidirectional, CellKind, RecurrentAttention, 
 from regard.core.linear import Linear
 from regard.core.recurrent import Recurrence
 from regard.core.taps import hook_taps, record, tap_paths
-from regard.models.recurrent import RecurrentModel
+from regard.models.recurrent import RecurrentModel, build_recurrent_attention
 from regard.tokenizers.special_ids import PAD
 
 CELLS: tuple[CellKind, ...] = get_args(CellKind)
@@ -157,3 +157,10 @@ def test_only_the_expected_linear_layers_have_no_bias(small: Any) -> None:
     model = RecurrentModel(small.config("recurrent"))
     without = {name for name, module in model.named_modules() if isinstance(module, Linear) and module.bias is None}
     assert {name.rpartition(".")[2] for name in without} == {"recurrent", "context", "from_state"}
+
+
+def test_an_unknown_attention_is_refused() -> None:
+    config = RecurrentConfig(d_model=8)
+    object.__setattr__(config, "attention", "location")  # past the check of the settings
+    with pytest.raises(AssertionError, match="'location'"):
+        build_recurrent_attention(config, 8)

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from regard.train.checkpoint import load_checkpoint
+from regard.model_folder.checked_json import checked
+from regard.train.checkpoint import STATE, SUMS, find_damage, load_checkpoint
 from regard.train.launch import resume, start
+from regard.train.resume import has_former_files
 from regard.train.run_folder import RunFolder
 
 # Everything that could be forgotten between two processes is on.
@@ -217,3 +219,40 @@ def test_a_checkpoint_of_version_0_1_is_read(toy_run: Any, tmp_path: Path, heard
     resume(toy_run(), folder, heard)
     assert sum("did not record what computed it" in message for message in heard.messages) == 1
     assert load_checkpoint(folder.checkpoint(12)).arithmetic == now.arithmetic
+
+
+def test_files_of_version_0_1_that_are_gone_count_as_changed(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("abc")
+    status = text.stat()
+    entry = [str(text), 3, status.st_mtime_ns]
+    assert has_former_files({"file": entry})
+    assert has_former_files({"files": [entry, entry]})
+    assert not has_former_files({"files": [entry, [str(text), 4, status.st_mtime_ns]]})
+    text.unlink()
+    for known in ({"file": entry}, {"files": 3}, {"files": [[str(tmp_path)]]}, ["files"]):
+        assert not has_former_files(known)
+
+
+def test_a_state_that_is_not_the_one_that_was_written(toy_run: Any, tmp_path: Path, heard: Any) -> None:
+    folder = RunFolder(tmp_path / "run")
+    start(toy_run("train.max_steps=2", "train.average_checkpoints=1"), folder, heard)
+    checkpoint = folder.checkpoint(2)
+    state = checkpoint / "training" / "state.json"
+    stored = json.loads(state.read_text("utf-8"))
+    del stored["sha256"]
+    assert find_damage(checkpoint) is None
+
+    def damage(**changes: Any) -> str | None:
+        state.write_bytes(checked({**stored, **changes}))
+        return find_damage(checkpoint)
+
+    sums = stored[SUMS]
+    assert damage() is None
+    assert damage(step=3) == f"{state} is damaged: it is of step 3, unlike its folder"
+    assert damage(**{SUMS: []}) == f"{checkpoint} is damaged: the checksums of its files are not a table"
+    first = next(iter(sums))
+    fewer = {name: checksum for name, checksum in sums.items() if name != first}
+    assert damage(**{SUMS: fewer}) == f"{state.parent} is damaged: its files are not those that {STATE} lists"
+    state.write_text(json.dumps(stored), "utf-8")
+    assert find_damage(checkpoint) == f"{state} was altered or damaged: its checksum is missing"

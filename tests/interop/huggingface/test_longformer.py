@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,19 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any]) -
     config.write_text(text, "utf-8")
     with pytest.raises(ModelFolderError, match=r"must be even numbers|but pad_token_id is 2"):
         import_folder(tmp_path / "hf", tmp_path / "ours")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attention_window": [4] * 9}, r"config\.json has settings that Regard does not support: "),
+        ({"attention_window": 7}, r"attention_window must be even numbers from 2 on, not 7"),
+    ],
+)
+def test_windows_that_are_not_possible_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    save(tmp_path / "hf", "LongformerModel", "wordpiece")
+    config = tmp_path / "hf" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text("utf-8")), **changes}), "utf-8")
+    with pytest.raises(ModelFolderError, match=message):
+        import_folder(tmp_path / "hf", tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
