@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +165,20 @@ def test_files_of_different_length_are_not_good(regard: Any, tmp_path: Path) -> 
     said = regard("config", "check", tmp_path / "r.toml")
     assert said.code == 3
     assert "has 2 lines but" in said.err
+
+
+def test_images_are_checked(regard: Any, tmp_path: Path) -> None:
+    for name, values, shape in (("images", bytes(2 * 4 * 4), (2, 4, 4)), ("classes", bytes([0, 1]), (2,))):
+        head = b"\0\0\x08" + bytes([len(shape)]) + struct.pack(f">{len(shape)}I", *shape)
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(head + values))
+    corpora = "".join(
+        f'[[data.{split}]]\nimages = "images.gz"\nlabels = "classes.gz"\n' for split in ("train", "valid")
+    )
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(f'{corpora}[model]\nfamily = "vit"\nimage_size = 4\npatch_size = 2\nchannels = 1\n', "utf-8")
+    said = regard("config", "check", recipe)
+    assert (said.code, said.out, said.err) == (0, f"{recipe}: OK\n", "")
+    (tmp_path / "classes.gz").unlink()
+    said = regard("config", "check", recipe)
+    assert (said.code, said.out) == (3, "")
+    assert str(tmp_path / "classes.gz") in said.err

@@ -42,3 +42,17 @@ def test_what_cannot_be_downloaded_is_refused(regard: Any) -> None:
     assert "did you mean 'multi30k'" in unknown.err
     assert "put together from several files of its source" in refused.err
     assert "CC-BY 2.0 FR" in refused.err
+
+
+def test_a_corpus_that_is_here_is_checked_and_not_downloaded(regard: Any, tmp_path: Path) -> None:
+    corpus = next(corpus for corpus in published_corpora() if corpus.files)
+    (tmp_path / corpus.name).mkdir()
+    (tmp_path / corpus.name / corpus.files[0].name).write_text("something else")
+    said = regard("data", "get", corpus.name)
+    assert said.code == 3
+    assert f"source: {corpus.source}; licence: {corpus.licence}" in said.out + said.err
+    assert f"{tmp_path / corpus.name / corpus.files[0].name} is not the published file" in said.err
+    assert (tmp_path / corpus.name / corpus.files[0].name).read_text() == "something else"
+    own = next(corpus for corpus in published_corpora() if not corpus.files)
+    (tmp_path / own.name).mkdir()
+    assert regard("data", "get", own.name) == (0, f"{tmp_path / own.name}\n", "")

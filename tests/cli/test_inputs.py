@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from regard.cli import inputs
-from regard.cli.inputs import progress_bar, read_lines, spinner
-from regard.errors import DataError
+from regard.cli.inputs import complete_file, progress_bar, read_lines, spinner
+from regard.cli.translate import command
+from regard.errors import ConfigError, DataError
 
 PATIENCE = 60.0  # seconds that a loaded machine may need to draw
 
@@ -126,3 +128,17 @@ def test_checking_a_large_corpus_shows_a_spinner(tmp_path: Path) -> None:
             terminal.wait_for("reading toy copy")
         finally:
             process.kill()
+
+
+def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, terminal = os.openpty()
+    with open(terminal) as stdin, monkeypatch.context() as patch:
+        patch.setattr("sys.stdin", stdin)
+        with pytest.raises(ConfigError, match="no input: give a text in quotes, a file, or - for standard input"):
+            read_lines(None)
+    os.close(reader)
+
+
+def test_texts_are_completed_to_files() -> None:
+    [item] = complete_file(click.Context(command), command.params[0], "da")
+    assert (item.value, item.type) == ("da", "file")

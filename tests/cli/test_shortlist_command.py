@@ -82,3 +82,12 @@ def test_a_recipe_is_needed(regard: Any, make_model: Any, tmp_path: Path) -> Non
     said = regard("shortlist", make_model(tmp_path / "model"))
     assert said.code == 2
     assert "--recipe" in said.err
+
+
+def test_a_folder_that_cannot_be_written_to(regard: Any, make_model: Any, recipe: Path, tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model")
+    (model / SHORTLIST).mkdir()
+    said = regard("shortlist", model, "--recipe", recipe, "--translations", 4, "--frequent", 5)
+    assert (said.code, said.out) == (2, "")
+    assert f"regard: {model} cannot be written to: Is a directory" in said.err
+    check_sums(model)

@@ -29,6 +29,7 @@ from regard.serve.protocol import BoundedProtocol, ConnectionLimits
 from regard.serve.queues import Queues
 from regard.serve.runs import RunFolders
 from regard.serve.server import AnnouncedServer, bind
+from regard.serve.text_models import LoadedTexts
 from regard.serve.toy import ToyTraining
 from regard.serve.trace_cache import TraceCache
 from regard.tokenizers.pair import TokenizerPair
@@ -97,9 +98,10 @@ def served(
     traces: TraceCache | None = None,
     connections: ConnectionLimits = ConnectionLimits(),  # noqa: B008
     answer_seconds: float = 120,
+    texts: LoadedTexts | None = None,
 ) -> Iterator[Client]:
     toy, queues = ToyTraining(runs), Queues()
-    api = Api(LoadedModels(folders), RunFolders(runs), toy, traces or TraceCache(), queues)
+    api = Api(LoadedModels(folders), RunFolders(runs), toy, traces or TraceCache(), queues, texts)
     bound = bind("127.0.0.1", 0)
     ready = threading.Event()
     protocol = type("Protocol", (BoundedProtocol,), {"limits": connections})

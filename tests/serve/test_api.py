@@ -386,3 +386,9 @@ def test_the_model_for_the_page(client: Any, deep: ModelTranslator) -> None:
     assert files["weights.safetensors"].tobytes() == (deep.folder / "weights.safetensors").read_bytes()
     for name, content in deep.tokenizer.files().items():
         assert files[name].tobytes() == content
+
+
+def test_what_is_small_is_not_compressed(client: Any) -> None:
+    reply = client.get("/health", Accept_Encoding="gzip")
+    assert (reply.status, "content-encoding" in reply.headers) == (200, False)
+    assert reply.json["models"] == 2
