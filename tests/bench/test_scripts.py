@@ -18,8 +18,8 @@ Script = Callable[[str], ModuleType]
 SCRIPTS = (
     *("hardware", "training_operations", "train", "decode", "searches"),
     *("decoding_choices", "memory", "context", "startup", "scaling", "time_to_bleu"),
-    pytest.param("families", marks=pytest.mark.slow),
 )
+SLOW = ("families",)
 
 
 def run(script: Script, name: str, folder: Path) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _without_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # what peers say while they import is theirs
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [*SCRIPTS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_it_runs_and_writes_its_figures(
     name: str, script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,19 +99,20 @@ def test_run_all_runs_every_script(script: Script) -> None:
     runnable = {path.stem for path in BENCH.glob("*.py") if re.search(r"^def main\(", path.read_text("utf-8"), re.M)}
     assert runnable == {
         *SCRIPTS,
+        *SLOW,
         "run_all",
         "explore",
         "guard_effects",
         "everyday",
-        "walk_fps",
         "short_sentences",
         "guard_speed",
+        "instruction_sets",
         "poem_form",
         "ctranslate2_parity",
         "recurrent_comparison",
         "compare_checkouts",
     }
-    assert set(script("run_all").SCRIPTS) == {*SCRIPTS} - {"time_to_bleu"}
+    assert set(script("run_all").SCRIPTS) == {*SCRIPTS, *SLOW} - {"time_to_bleu"}
 
 
 def test_run_all_makes_one_file_and_one_table(

@@ -45,14 +45,14 @@ def ask(port: int, method: str, path: str, body: Any = None) -> Any:
         connection.close()
 
 
-def training_process(runs: Path) -> int:
-    """The id of the process that trains in a folder of runs."""
+def training_process(runs: Path) -> int | None:
+    """The id of the process that trains in a folder of runs. One that has just been started has no command line yet."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended
             command = path.read_bytes()
             if b"toy_process" in command and os.fsencode(runs) in command:
                 return int(path.parent.name)
-    raise AssertionError("there is no training")
+    return None
 
 
 def wait_for_end(process: int) -> None:
@@ -86,7 +86,8 @@ def test_a_training_ends_with_the_server(
     runs.mkdir()
     with explorer(deep_model, runs, new_cache(tmp_path / "cache")) as (process, port):
         name = ask(port, "POST", "/api/toy", {"task": "copy", "seconds": 600})["run"]
-        child = training_process(runs)
+        while (child := training_process(runs)) is None:
+            assert ask(port, "GET", "/api/runs")["toy"]["running"]
         while is_training and not (rows := ask(port, "GET", f"/api/runs/{name}/metrics").get("rows")):
             assert ask(port, "GET", "/api/runs")["toy"]["running"]
         process.send_signal(number)
