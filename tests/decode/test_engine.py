@@ -340,6 +340,8 @@ def test_without_the_kernels_there_is_no_engine(monkeypatch: pytest.MonkeyPatch)
     library.cache_clear()
     try:
         assert build_engine(make_model(), "float32") is None
+        with pytest.raises(ConfigError, match=r"there is no engine on this machine \(`regard doctor` says why\)"):
+            Engine(make_model().config, {}, "float32")
     finally:
         library.cache_clear()
 

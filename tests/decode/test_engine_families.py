@@ -169,6 +169,8 @@ def test_a_broken_gpt_says_so() -> None:
     model.last_norm.weight.fill_(torch.nan)
     with pytest.raises(RegardError, match="NaN or infinity at token 2"):
         written(EngineTexts(engine_of(model)), [BOS], SamplingOptions())
+    with pytest.raises(RegardError, match="NaN or infinity at token 2"):
+        EngineTexts(engine_of(model)).score([BOS, 6])
 
 
 @pytest.mark.parametrize("form", NUMBER_FORMATS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 from pathlib import Path
 from typing import Any, get_args
@@ -152,3 +153,17 @@ def test_the_engine_searches_without_torch(tmp_path: Path) -> None:
     command = python_command("-c", WITHOUT_TORCH, str(tmp_path / "model"))
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("3\n", "")
+
+
+def test_unknown_positions_and_families_are_refused() -> None:
+    shape = shape_of(TransformerConfig(**SIZES))
+    assert shape.encoder is not None
+    with pytest.raises(AssertionError, match="'spiral'"):
+        PositionTable(dataclasses.replace(shape, position="spiral"), shape.encoder, {})  # type: ignore[arg-type]
+    table = PositionTable(shape, shape.encoder, {})
+    table.kind = "spiral"  # type: ignore[assignment]
+    with pytest.raises(AssertionError, match="'spiral'"):
+        table.rows(3)
+    other: Any = SIZES
+    with pytest.raises(AssertionError, match="d_model"):
+        shape_of(other)

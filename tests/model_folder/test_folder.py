@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import DecodeConfig, RecurrentConfig, RunConfig, TransformerConfig
+from regard.config import DecodeConfig, RecurrentConfig, RunConfig, TransformerConfig, ViTConfig
 from regard.errors import ModelFolderError
 from regard.model_folder.folder import (
     CARD,
@@ -377,3 +377,9 @@ def test_weights_that_do_not_fit_the_settings(tmp_path: Path) -> None:
             continue
         with pytest.raises(ModelFolderError, match=rf"{name}: the weights do not fit the sizes in config\.json: "):
             ModelTranslator(path)
+
+
+def test_other_labels_than_the_model_has(tmp_path: Path) -> None:
+    model = ViTConfig(image_size=8, patch_size=4, n_labels=3, d_model=8, n_heads=2, d_ff=8, n_layers=1)
+    write_model(tmp_path, describe(model=model, labels=("a", "b"), tokenizer={}), weights(), "")
+    assert refused(tmp_path) == f"{tmp_path / CONFIG} has 2 labels, but model.n_labels is 3"

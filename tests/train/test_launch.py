@@ -472,3 +472,21 @@ def test_a_run_from_a_model_that_has_no_checkpoint_yet_starts_from_it_again(
     assert len(said) == 2
     assert not said[0].startswith("initialised 0 of ")
     assert contents(bare.model) == contents(folder.model)
+
+
+def test_a_mean_without_validation_is_compared_with_nothing(toy_run: Any, folder: RunFolder, heard: Any) -> None:
+    run: RunConfig = toy_run("train.checkpoint_every=4", "train.validate_every=0")
+    start(dataclasses.replace(run, data=dataclasses.replace(run.data, valid=())), folder, heard)
+    assert folder.saved_steps() == [4, 8, 12]
+    assert heard.messages[-1].startswith("final model: ")
+    assert not any("alone had" in message for message in heard.messages)
+
+
+def test_validation_pairs_that_are_too_long_for_the_model_are_left_out(
+    toy_run: Any, folder: RunFolder, heard: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "valid.tsv").write_text("a b\tb a\n" + "a b c " * 2000 + "\tb a\n")
+    run: RunConfig = toy_run("train.max_steps=1", 'model.position="learned"', "train.average_checkpoints=1")
+    valid = (CorpusConfig(file=str(tmp_path / "valid.tsv")),)
+    start(dataclasses.replace(run, data=dataclasses.replace(run.data, valid=valid)), folder, heard)
+    assert "excluded 1 validation pairs that are too long for the model" in heard.messages

@@ -37,6 +37,7 @@ from regard.train.model_card import model_card
 from regard.train.reports import ValidationReport
 from regard.train.run_folder import RunFolder
 from regard.train.span_corruption_task import sentinels_of
+from regard.train.task import NoProbes
 from regard.train.tasks import build_task, prepare_run
 
 TRAIN: dict[str, Any] = {
@@ -469,3 +470,17 @@ def test_recall_longer_than_the_model(make: Make, tmp_path: Path, heard: Any) ->
     with pytest.raises(ConfigError, match="data has examples of length = 24, but the model takes 20 tokens"):
         start(run, RunFolder(tmp_path / "run"), heard)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_is_no_model_and_no_data_has_no_task(make: Make, heard: Any) -> None:
+    run = make("gpt")
+    other: Any = SIZES
+    with pytest.raises(AssertionError, match="'d_model': 16"):
+        build_task(run, other, torch.device("cpu"), heard.message)
+    object.__setattr__(run, "model", other)  # past the check of the settings
+    with pytest.raises(AssertionError, match="'d_model': 16"):
+        prepare_run(run, default_cache(), heard.message)
+    probes = NoProbes()
+    assert probes.start_history().probes == ()
+    with pytest.raises(AssertionError, match="this task has no probes"):
+        probes.take_snapshot(probes.start_history(), 1)

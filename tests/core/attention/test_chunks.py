@@ -21,7 +21,7 @@ from regard.config.attention import (
 )
 from regard.core.attention.blockwise import plan_blocks
 from regard.core.attention.build import build_attention
-from regard.core.attention.chunks import chunked_attention
+from regard.core.attention.chunks import Chunk, Plan, chunked_attention
 from regard.core.attention.patterns import plan_for
 from regard.core.attention.reference import reference_attention
 from regard.core.attention.window import Window
@@ -159,3 +159,29 @@ def test_no_tensor_has_all_pairs_forward_or_backward(name: str) -> None:
     with LargestTensor() as largest:
         made(x_BLD, mask=causal).sum().backward()
     assert largest.elements < L * L // 8
+
+
+def test_keys_by_their_indices_with_a_bias_by_distance_and_a_mask_of_many_ranges() -> None:
+    torch.manual_seed(3)
+    length, reach, keys = 14, 9, torch.tensor([0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 12])
+    q, k, v = (random(2, 2, length, 3) for _ in range(3))
+    by_distance_HP = random(2, reach)
+    offset_LM = torch.arange(length)[:, None] - torch.arange(length)
+    seen_LM = torch.ones(length, length, dtype=torch.bool)
+    seen_LM[::2, keys[::2]] = False  # every second key is hidden from every second query
+    seen_LM &= (offset_LM >= 0) & (offset_LM < reach)
+    seen_LM[:, 2] = seen_LM[:, 11] = seen_LM[:, 13] = False  # not in the chunk
+    seen_LM[:, 0] |= ~seen_LM.any(1)
+    offset_LM = offset_LM.clamp(0, reach - 1)
+    chunk = Chunk(slice(0, 2), slice(0, length), keys, seen_LM[:, keys], offset_LM[:, keys])
+    ours = chunked_attention(q, k, v, Plan((chunk,), merges=False), None, 0.5, by_distance_HP=by_distance_HP)
+    theirs = reference_attention(q, k, v, seen_LM, 0.5, by_distance_HP[:, offset_LM])[0]
+    agree(ours, theirs, [q, k, v, by_distance_HP])
+
+
+def test_more_hidden_ranges_than_are_worth_it_are_one() -> None:
+    mask_lm = torch.ones(2, 11, dtype=torch.bool)
+    mask_lm[0, 1::2] = False
+    [(keys, hidden)] = Chunk(slice(0, 1), slice(0, 2), slice(0, 11), mask_lm).hidden
+    assert keys == slice(1, 10)
+    assert torch.equal(hidden, ~mask_lm[:, 1:10])

@@ -13,7 +13,7 @@ from transformers import MarianMTModel, MarianTokenizer
 
 from regard.errors import ConfigError
 from regard.interop.huggingface.imports import import_folder
-from regard.interop.huggingface.marian_export import export_marian
+from regard.interop.huggingface.marian_export import ABSENT, export_marian, start_id, write_tensors
 from regard.model_folder.folder import read_weights
 from regard.pipelines.model_translator import ModelTranslator
 from regard.tokenizers.listed_sentencepiece import listed_order, read_list
@@ -240,3 +240,18 @@ def test_other_shapes_are_not_marian(random_model: Any, tmp_path: Path, settings
     with pytest.raises(ConfigError, match=message):
         export_marian(random_model(**settings), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_start_that_marian_cannot_name_is_refused() -> None:
+    table, target = np.eye(5, dtype=np.float32), [9, 8, 7, 6, 5]
+    assert start_id({"tgt_embedding.weight": table}, target) == target[BOS]
+    target[BOS] = ABSENT
+    with pytest.raises(ConfigError, match="starts with a token that its list of pieces does not have; Marian cannot"):
+        start_id({"tgt_embedding.weight": table}, target)
+    table[BOS] = table[EOS]
+    assert start_id({"tgt_embedding.weight": table}, target) == target[EOS]
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"^weights: .*No such file or directory"):
+        write_tensors(tmp_path / "absent" / "weights", {"a": np.zeros(1, np.float32)})
