@@ -101,3 +101,21 @@ def test_whether_the_kernels_are_in_use() -> None:
     assert doctor.kernels_line(stored) == "in use, but compiled again by every process: /cache is read-only"
     refused = {**found, "native_kernels": False, "no_kernels_reason": "switched off"}
     assert doctor.kernels_line(refused) == "not in use: switched off"
+
+
+def test_without_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_NATIVE", "0")
+    monkeypatch.setattr(doctor, "PROBE_SECONDS", 0.01)
+    reason = "the environment variable REGARD_NATIVE is 0"
+    engine = doctor.engine()
+    assert (engine["engine"], engine["no_engine_reason"]) == (None, reason)
+    for found in (doctor.computing(), doctor.computing_without_torch()):
+        assert (found["native_kernels"], found["no_kernels_reason"]) == (False, reason)
+        assert found["kernels_not_stored_reason"] is None
+        translations = [one["work"] for one in found["expect"] if "training" not in one["work"]]
+        assert translations
+
+
+def test_packages_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "OPTIONAL", ("torch", "package_of_nobody"))
+    assert doctor.extras() == {"torch": torch.__version__, "package_of_nobody": None}

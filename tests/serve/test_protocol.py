@@ -154,6 +154,13 @@ def test_nonsense_in_the_middle_of_a_body_ends_the_connection(client: Any) -> No
     assert client.get("/health").status == 200
 
 
+def test_nonsense_after_a_request_whose_answer_has_no_body(client: Any) -> None:
+    with connect(client) as connection:
+        connection.sendall(b"HEAD /health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+        assert rest(connection).partition(b"\r\n\r\n")[2] == b""
+    assert client.get("/health").status == 200
+
+
 def test_a_body_that_is_declared_too_large_is_not_awaited(client: Any) -> None:
     with connect(client) as connection:
         connection.sendall(BODY.replace(b"20", b"262145").replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))

@@ -194,3 +194,10 @@ def test_a_long_training_is_thinned() -> None:
     few = thinned(steps, 7)
     assert (len(few), few[0], few[-1]) == (7, 0, 990)
     assert thinned(steps[:5], 7) == steps[:5]
+
+
+def test_a_checkpoint_that_has_been_removed(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run", {"step": 5})
+    runs = RunFolders(tmp_path)
+    assert runs.snapshot(run, 5, [("apple", "baby")]) is None
+    assert not runs.snapshots, "it may be there the next time"
