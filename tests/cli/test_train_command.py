@@ -102,6 +102,13 @@ def test_a_recipe_or_setting_that_is_wrong(regard: Any, recipe: Path, arguments:
     assert not Path("runs").exists()
 
 
+def test_a_new_run_has_no_arithmetic_to_differ_from(regard: Any, recipe: Path) -> None:
+    said = regard("train", recipe, "--allow-different-arithmetic")
+    assert (said.code, said.out) == (2, "")
+    assert "--allow-different-arithmetic is for --resume" in said.err
+    assert not Path("runs").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_closed_pipe_does_not_prevent_saving(recipe: Path, number: signal.Signals) -> None:
     """As `regard train … | tee log`: Ctrl-C reaches both. Or the terminal is closed."""

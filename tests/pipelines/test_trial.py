@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import torch
 from regard.config import BertConfig, DecodeConfig, DeepSeekConfig, FamilyConfig, GptConfig, ViTConfig
 from regard.errors import ModelFolderError, RegardError
 from regard.model_folder.atomic import atomic_folder
-from regard.model_folder.folder import ModelDescription, write_model
+from regard.model_folder.folder import ModelDescription, read_description, read_weights, write_model
 from regard.models.build import build_model
+from regard.pipelines.model_translator import ModelTranslator
 from regard.pipelines.trial import try_model
 from regard.tokenizers.characters import CharacterTokenizer
 
@@ -69,6 +71,17 @@ def test_each_family_does_what_it_is_for(tmp_path: Path, family: str) -> None:
     with pytest.raises(ModelFolderError, match=r"NaN|infinit") as refused:
         try_model(folder)
     assert str(folder) in str(refused.value)
+
+
+def test_a_model_with_tasks(random_model: Any, tmp_path: Path) -> None:
+    """It translates only with one of them."""
+    plain: Path = random_model(dtype=torch.float32)
+    description = dataclasses.replace(read_description(plain), tasks=("apple", "baby"))
+    with atomic_folder(tmp_path / "tasks") as folder:
+        write_model(folder, description, read_weights(plain), "")
+    try_model(tmp_path / "tasks")
+    with pytest.raises(RegardError, match="task"):
+        ModelTranslator(tmp_path / "tasks").translate(["cat"])
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from regard.serve import request_body
 from regard.serve.protocol import ConnectionLimits
 from regard.serve.request_body import MAX_BODY
 
@@ -172,6 +173,15 @@ def test_a_body_without_a_length_is_limited_too(client: Any) -> None:
     with connect(client) as connection:
         connection.sendall(start + b"%x\r\n" % (MAX_BODY + 1) + b" " * (MAX_BODY + 1))
         assert connection.recv(13) == b"HTTP/1.1 413 "
+
+
+def test_a_body_has_a_time_limit(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_body, "BODY_SECONDS", 0.05)
+    with connect(client) as connection:
+        connection.sendall(BODY)
+        received = rest(connection)
+    assert received.startswith(b"HTTP/1.1 408 ")
+    assert b"the body did not arrive within 0.05 seconds" in received
 
 
 def test_pipelined_requests_are_answered_in_order(client: Any) -> None:
