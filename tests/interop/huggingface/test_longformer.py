@@ -149,6 +149,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any]) -
     ("changes", "message"),
     [
         ({"attention_window": [4] * 9}, r"config\.json has settings that Regard does not support: "),
+        ({"vocab_size": 5}, r"the tokenizer has \d+ pieces, the model only 5"),
         ({"attention_window": 7}, r"attention_window must be even numbers from 2 on, not 7"),
     ],
 )
